@@ -139,12 +139,12 @@ def has_mean(kind: Slow, seed: int) -> tuple[bool, bool]:
     dt = kind.decays / 60
     states = paths(rng, rates, kind.n_paths, 61, dt) + kind.mean / np.sqrt(2.0) * np.array([1, 0])
     size = {"times": dt * np.arange(61), "points": POINTS, "initial": "stationary"}
-    stop, found = mean_module.NEARLY, []
+    stop, found = mean_module.NEWTON_DECIDES_BELOW, []
     for nearly in (stop, -np.inf):
-        mean_module.NEARLY = nearly
+        mean_module.NEWTON_DECIDES_BELOW = nearly
         law = sl.fit(states @ basis(2), DOMAIN, 2, observation_noise="none", nuisance=0, **size)
         found.append(law.info["decisions"]["mean"]["answer"] == "constant")
-    mean_module.NEARLY = stop
+    mean_module.NEWTON_DECIDES_BELOW = stop
     return found[0], found[1]
 
 

@@ -13,7 +13,7 @@ from spdelaw.amortized.training import (
     Processes,
     TrainingInterrupted,
     is_first,
-    joined,
+    join_processes,
     read_checkpoint,
 )
 
@@ -73,17 +73,17 @@ def test_shares_are_the_whole_and_nearly_equal(size):
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")  # other launchers set it, too
-    assert joined() == Processes(0, 1)
+    assert join_processes() == Processes(0, 1)
     assert is_first()
     numbers = torch.ones(2)
-    assert joined().total(numbers) is numbers
+    assert join_processes().total(numbers) is numbers
 
 
 def _one_of_them(folder):
     try:
         run(folder, progress=stop)
     except TrainingInterrupted:
-        rank, size = joined()
+        rank, size = join_processes()
         print(f"rank-{rank}-of-{size}-first-{is_first()}", flush=True)
 
 

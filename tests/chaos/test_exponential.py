@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import special
 
-from spdelaw.chaos.bases import SMALL, decay_mean, namespace
+from spdelaw.chaos.bases import SERIES_BELOW, decay_mean, namespace
 from spdelaw.errors import InputError
 from spdelaw.processes.operators import decay_mean as numpy_decay_mean
 
 torch = pytest.importorskip("torch")
 
-RATES = np.concatenate([[0.0, -0.5, SMALL, -SMALL], np.logspace(-18, 8, 53)])
+RATES = np.concatenate([[0.0, -0.5, SERIES_BELOW, -SERIES_BELOW], np.logspace(-18, 8, 53)])
 
 
 def test_decay_mean_against_expm1_and_an_independent_function():
@@ -30,14 +30,26 @@ def derivative_series(x, order):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gradients_are_right_on_both_sides_of_the_switch(dtype):
     """Two derivatives, at 0 and through the change of formula; float32 to its own rounding."""
-    x = np.array([0.0, 1e-30, 1e-9, 0.5 * SMALL, 0.99 * SMALL, 1.01 * SMALL, 0.1, 1.0, 20.0])
+    x = np.array(
+        [
+            0.0,
+            1e-30,
+            1e-9,
+            0.5 * SERIES_BELOW,
+            0.99 * SERIES_BELOW,
+            1.01 * SERIES_BELOW,
+            0.1,
+            1.0,
+            20.0,
+        ]
+    )
     t = torch.tensor(x, dtype=getattr(torch, dtype), requires_grad=True)
     (first,) = torch.autograd.grad(decay_mean(t).sum(), t, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), t)
     eps = np.finfo(dtype).eps
     first, second = first.detach().numpy(), second.numpy()
-    np.testing.assert_allclose(first, derivative_series(x, 1), atol=10 * eps / SMALL)
-    np.testing.assert_allclose(second, derivative_series(x, 2), atol=10 * eps / SMALL**2)
+    np.testing.assert_allclose(first, derivative_series(x, 1), atol=10 * eps / SERIES_BELOW)
+    np.testing.assert_allclose(second, derivative_series(x, 2), atol=10 * eps / SERIES_BELOW**2)
 
 
 def test_namespace():

@@ -123,7 +123,7 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
     # What may be in memory however short the record is.
     monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
     monkeypatch.setattr(departures_module, "MOST_ROWS", 10)
-    monkeypatch.setattr(design_module, "ROWS", data[..., 0].size // 20)
+    monkeypatch.setattr(design_module, "COMPONENT_ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
     equation = sl.catalogue.heat(n_modes=2, initial="stationary")
     lazy, memory = in_memory_at_once(data, rows)

@@ -31,9 +31,11 @@ def test_one_thread_inside_and_two_afterwards():
 
 
 def test_the_truncated_likelihood_runs_in_one_thread(monkeypatch):
-    counts, plain = set(), posterior_module._evaluate
+    counts, plain = set(), posterior_module._evaluate_block
     monkeypatch.setattr(
-        posterior_module, "_evaluate", lambda *a, **k: counts.update(threads()) or plain(*a, **k)
+        posterior_module,
+        "_evaluate_block",
+        lambda *a, **k: counts.update(threads()) or plain(*a, **k),
     )
     case = make("gaussian", "random")
     evaluate_chaos(case.collapsed, case.parameters, ChaosModel(3, 3.0, "dropped"))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# ---------- Multi-time attention: a path seen at any times, with gaps, on a few reference times
+# ---------- Multi-time attention: a path observed at any times, read at a few reference times
 #
 # For channel m of a path, reference time r and observation times t,
 #
@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 #     w_m(r, t) = o_m(t) e^(s(r, t)) / sum_t' o_m(t') e^(s(r, t'))
 #
 # with ``o`` = 1 where a value was observed and ``s(r, t) = <Q e(r), K e(t)> / sqrt(width)``: the
-# softmax runs over the observed times of each channel. Values and mask are both attended to, so the
-# output map sees 2 M channels, the last M telling whether a channel was observed at all.
+# softmax runs over the observed times of each channel. Attention reads both values and mask, so the
+# output map has 2 M inputs; the last M mark the channels with any observation.
 #
 # The scores do not depend on the path when all paths share one clock. Without gaps the whole
 # attention is then one matrix for the batch.
@@ -86,15 +86,15 @@ class MultiTimeAttention(nn.Module):
         of_values, of_mask = self.output.weight[:, :m], self.output.weight[:, m:]
         bias: Tensor = self.output.bias
         if observed is None:
-            # Every channel is seen: the mask's half of the map adds a constant.
-            weight, bias = _then(through, of_values, of_mask.sum(1) + bias)
+            # Every channel is observed: the mask's half of the map adds a constant.
+            weight, bias = _compose(through, of_values, of_mask.sum(1) + bias)
             shared = torch.softmax(scores, -1).expand(len(values), -1, -1)
-            seen = torch.bmm(shared, values).transpose(0, 1)
-            return nn.functional.linear(seen, weight, bias)
-        seen, any_seen = attend_observed(scores, values * observed, observed)
-        weight, bias = _then(through, of_values, bias)
-        constant = any_seen[:, 0] @ _then(through, of_mask)[0].t()
-        return nn.functional.linear(seen.transpose(0, 1), weight, bias) + constant
+            attended = torch.bmm(shared, values).transpose(0, 1)
+            return nn.functional.linear(attended, weight, bias)
+        attended, any_observed = attend_observed(scores, values * observed, observed)
+        weight, bias = _compose(through, of_values, bias)
+        constant = any_observed[:, 0] @ _compose(through, of_mask)[0].t()
+        return nn.functional.linear(attended.transpose(0, 1), weight, bias) + constant
 
     def scores(self, times: Tensor) -> Tensor:
         """``s(r, t)``, shape (R, T) or (paths, R, T)."""
@@ -103,22 +103,22 @@ class MultiTimeAttention(nn.Module):
         return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
 
 
-def _then(
+def _compose(
     through: tuple[Tensor, Tensor] | None, weight: Tensor, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Weight and bias of a map followed by another."""
-    own = weight.new_zeros(len(weight)) if bias is None else bias
+    inner_bias = weight.new_zeros(len(weight)) if bias is None else bias
     if through is None:
-        return weight, own
-    return through[0] @ weight, through[0] @ own + through[1]
+        return weight, inner_bias
+    return through[0] @ weight, through[0] @ inner_bias + through[1]
 
 
 def attend_observed(scores: Tensor, values: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
     """Softmax over the observed times of each channel: two matrix products instead of M softmaxes.
 
     ``y = (E (o x)) / (E o)`` with ``E = e^(s - max_t s)``. Where all observed times have far
-    smaller scores than the largest, the denominator underflows; those paths are done with a
-    maximum over their observed times, channel by channel.
+    smaller scores than the largest, the denominator underflows; `_attend_safely` recomputes those
+    paths with a maximum over their observed times, channel by channel.
 
     Args:
         scores: (R, T) or (paths, R, T).
@@ -131,20 +131,20 @@ def attend_observed(scores: Tensor, values: Tensor, observed: Tensor) -> tuple[T
     """
     weights = torch.exp(scores - scores.detach().amax(-1, keepdim=True))
     total = torch.matmul(weights, observed)
-    any_seen = observed.amax(1, keepdim=True)
-    weak = (total < UNDERFLOW) & (any_seen > 0)
+    any_observed = observed.amax(1, keepdim=True)
+    weak = (total < UNDERFLOW) & (any_observed > 0)
     attended = torch.matmul(weights, values) / total.clamp_min(UNDERFLOW)
     if weak.any():
         paths = weak.flatten(1).any(1)
-        own = scores[paths] if scores.ndim == 3 else scores
+        path_scores = scores[paths] if scores.ndim == 3 else scores
         safe = torch.zeros_like(attended)
-        safe[paths] = _attend_safely(own, values[paths], observed[paths])
+        safe[paths] = _attend_safely(path_scores, values[paths], observed[paths])
         attended = torch.where(paths[:, None, None], safe, attended)
-    return attended, any_seen
+    return attended, any_observed
 
 
 def _attend_safely(scores: Tensor, values: Tensor, observed: Tensor) -> Tensor:
-    """The same with a softmax of its own for each channel; (paths, R, T, M) in memory."""
+    """`attend_observed` with one softmax per channel; holds (paths, R, T, M) in memory."""
     hidden = (observed == 0)[:, None]
     expanded = scores[..., None].masked_fill(hidden, -torch.inf)
     none = hidden.all(2, keepdim=True)
@@ -193,7 +193,7 @@ class FinalStateGRU(nn.Module):
         return self.recur(nn.functional.linear(inputs, self.weight_input, self.bias_input))
 
     def recur(self, gates: Tensor) -> Tensor:
-        """The same from ``W_x input + b_x``, (steps, paths, 3 n_hidden)."""
+        """Final state from ``W_x input + b_x``, (steps, paths, 3 n_hidden)."""
         return _Recursion.apply(gates, self.weight_state, self.bias_state)
 
 
@@ -205,41 +205,45 @@ class _Recursion(torch.autograd.Function):
         steps, paths, width = gates.shape
         n_hidden, two = width // 3, 2 * (width // 3)
         states = gates.new_zeros(steps + 1, paths, n_hidden)
-        own = torch.empty_like(gates)  # W_h h + b_h of every step
-        opened, n = gates.new_empty(steps, paths, two), torch.empty_like(states[1:])
-        own[0] = bias  # the first state is zero: no product
+        state_gates = torch.empty_like(gates)  # W_h h + b_h of every step
+        gate_values, n = gates.new_empty(steps, paths, two), torch.empty_like(states[1:])
+        state_gates[0] = bias  # the first state is zero: no product
         transposed = weight.t()
         # Every result goes straight to where the backward pass reads it: no copies.
         for s in range(steps):
             if s:
-                torch.addmm(bias, states[s], transposed, out=own[s])
-            rz = torch.add(own[s, :, :two], gates[s, :, :two], out=opened[s]).sigmoid_()
-            torch.addcmul(gates[s, :, two:], rz[:, :n_hidden], own[s, :, two:], out=n[s]).tanh_()
+                torch.addmm(bias, states[s], transposed, out=state_gates[s])
+            rz = torch.add(
+                state_gates[s, :, :two], gates[s, :, :two], out=gate_values[s]
+            ).sigmoid_()
+            torch.addcmul(
+                gates[s, :, two:], rz[:, :n_hidden], state_gates[s, :, two:], out=n[s]
+            ).tanh_()
             torch.lerp(n[s], states[s], rz[:, n_hidden:], out=states[s + 1])
-        ctx.save_for_backward(opened, n, own[:, :, two:], states, weight)
+        ctx.save_for_backward(gate_values, n, state_gates[:, :, two:], states, weight)
         return states[steps].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        opened, n, candidates, states, weight = ctx.saved_tensors
+        gate_values, n, candidates, states, weight = ctx.saved_tensors
         steps, paths, n_hidden = n.shape
         width = 3 * n_hidden
-        r, z = opened.split(n_hidden, -1)
+        r, z = gate_values.split(n_hidden, -1)
         # Blocks h_n, r, z, x_n: the first three meet W_h, the last three are the input's gates.
-        factor = opened.new_empty(steps, paths, 4, n_hidden)
+        factor = gate_values.new_empty(steps, paths, 4, n_hidden)
         by_n, by_r, by_z = factor[:, :, 3], factor[:, :, 1], factor[:, :, 2]
         aten = torch.ops.aten  # g (1 - y^2) and g y (1 - y) in one pass each
         aten.tanh_backward.grad_input(1.0 - z, n, grad_input=by_n)
         torch.mul(by_n, r, out=factor[:, :, 0])
         aten.sigmoid_backward.grad_input(by_n * candidates, r, grad_input=by_r)
         aten.sigmoid_backward.grad_input(states[:-1] - n, z, grad_input=by_z)
-        own, rows = torch.empty_like(factor), torch.roll(weight, n_hidden, 0)
-        flat = own.view(steps, paths, 4 * n_hidden)
+        gate_gradient, rows = torch.empty_like(factor), torch.roll(weight, n_hidden, 0)
+        flat = gate_gradient.view(steps, paths, 4 * n_hidden)
         dh = grad
         for s in range(steps - 1, -1, -1):
-            torch.mul(factor[s], dh[:, None], out=own[s])
-            if s:  # nobody asks for the gradient of the zero state
+            torch.mul(factor[s], dh[:, None], out=gate_gradient[s])
+            if s:  # the zero state needs no gradient
                 dh = torch.addmm(dh * z[s], flat[s, :, :width], rows)
         at_state = flat.view(steps * paths, 4 * n_hidden)[:, :width]
         by_weight = at_state.t() @ states[:-1].view(steps * paths, n_hidden)
@@ -248,8 +252,7 @@ class _Recursion(torch.autograd.Function):
         return by_gates, torch.roll(by_weight, -n_hidden, 0), torch.roll(by_bias, -n_hidden, 0)
 
 
-# ---------- The encoder: attention to reference times, a recurrent network over them, Gaussian
-# heads
+# ---------- The encoder: attention to reference times, a recurrent network, Gaussian heads
 
 
 class Encoded(NamedTuple):

@@ -1,4 +1,4 @@
-"""The amortized engine, and what its encoder and decoder say about paths."""
+"""The amortized engine: reconstruction, posterior and samples of its encoder and decoder."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -
         adapter: as in `spdelaw.fit`.
     """
     if isinstance(source, Law) and source.info.get("preset") == "structured":
-        own = observe(data, source.domain, **adapter).in_memory()
-        return decode(source, own, source.info["n_time"])
-    return _neural().neural_reconstruct(_folder(source), data, **adapter)
+        observed = observe(data, source.domain, **adapter).in_memory()
+        return decode(source, observed, source.info["n_time"])
+    return _neural_module().neural_reconstruct(_checkpoint_folder(source), data, **adapter)
 
 
 def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
-    """What the paper's encoder says of each path, before it is decoded.
+    """Posterior of the paper's encoder for each path, before decoding.
 
     Independent normals: ``z0_mean``, ``z0_std`` over (path, mode) and ``xi_mean``, ``xi_std`` over
     (path, k, noise). `spdelaw.law.chaos_posterior` has the exact ones.
@@ -56,14 +56,14 @@ def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> 
         data: fields on the points of the training data and within its times.
         adapter: as in `spdelaw.fit`.
     """
-    return _neural().neural_posterior(_folder(source), data, **adapter)
+    return _neural_module().neural_posterior(_checkpoint_folder(source), data, **adapter)
 
 
-def _neural() -> Any:
+def _neural_module() -> Any:
     return optional("spdelaw.amortized.neural", "preset='paper'", "neural")
 
 
-def _folder(source: Law | str | Path) -> Path:
+def _checkpoint_folder(source: Law | str | Path) -> Path:
     if not isinstance(source, Law):
         return Path(source)
     folder = source.info.get("checkpoint")
@@ -75,7 +75,7 @@ def _folder(source: Law | str | Path) -> Path:
     return Path(folder)
 
 
-def decode(law: Law, own: Observed, n_time: int) -> xr.Dataset:
+def decode(law: Law, observed: Observed, n_time: int) -> xr.Dataset:
     """Best field of the decoder in expectation: ``mean`` and ``std``, dims (path, time, x).
 
     ``E|f - X|^2 = |f - E[X | data]|^2 + const``, so among the fields ``f`` of N modes and K
@@ -83,15 +83,21 @@ def decode(law: Law, own: Observed, n_time: int) -> xr.Dataset:
     no truncation. ``std`` is that of the field itself. Errors are in ``attrs`` as in
     `spdelaw.amortized.amortized_reconstruct`.
     """
-    domain, smoothed, places = law.domain, law.reconstruct(own), own.places
-    basis = own.basis(law.n_modes)
-    whole = np.asarray(domain.flatten(smoothed["mean"]).values)
-    times = own.times if own.times.ndim == 1 else np.take_along_axis(own.times, own.rows, axis=1)
+    domain, smoothed, places = law.domain, law.reconstruct(observed), observed.places
+    basis = observed.basis(law.n_modes)
+    smoothed_mean = np.asarray(domain.flatten(smoothed["mean"]).values)
+    times = (
+        observed.times
+        if observed.times.ndim == 1
+        else np.take_along_axis(observed.times, observed.rows, axis=1)
+    )
     lam, horizon = law.linear.drift[: law.n_modes], float(np.ptp(law.times))
-    mean = np.empty(whole.shape)
-    for part in project_on_decoder(collapse(whole, times, basis), lam, n_time, horizon):
-        mean[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
-    truth = np.array(own.fields.values)
+    mean = np.empty(smoothed_mean.shape)
+    for projection in project_on_decoder(
+        collapse(smoothed_mean, times, basis), lam, n_time, horizon
+    ):
+        mean[projection.paths] = projection.coefficients.transpose(2, 0, 1) @ basis.T
+    truth = np.array(observed.fields.values)
     truth[:, 0] = np.nan  # not scored, as in the paper
     scored = np.where(np.isnan(truth), np.nan, mean)
     errors = {"relative_l2": relative_l2(scored, truth), "rmse": rmse(scored, truth)}
@@ -99,11 +105,11 @@ def decode(law: Law, own: Observed, n_time: int) -> xr.Dataset:
     return smoothed.assign(mean=shown).assign_attrs(errors)
 
 
-# ---------- Paths of the truncated decoder: what the paper calls samples of the learned model
+# ---------- Paths of the truncated decoder, the paper's samples of the learned model
 #
 # ``X(t, x) = sum_n [z0_n e^(-lambda_n t) + sqrt(q_n) sum_{k<=K} psi_k(t; lambda_n) xi_{k,n}] h_n(x)
 # + sigma(x) e(t, x)`` with ``xi, e ~ N(0, 1)``: smooth sums of K functions of time, and white noise
-# in the place of what they cannot carry. `Law.sample` draws the process with the same lambda and q
+# in place of the dropped tail. `Law.sample` draws the process with the same lambda and q
 # without the truncation, rough in time and without observation noise: another law wherever the
 # truncation biased the numbers.
 
@@ -130,7 +136,7 @@ def sample_decoder(
         (3, 201, 101)
     """
     whole("n_paths", n_paths, 1)
-    n_time, rng = _functions_of_time(law), np.random.default_rng(seed)
+    n_time, rng = _n_time_functions(law), np.random.default_rng(seed)
     linear, age = law.linear, law.times - law.times[0]
     basis, n = CosineBasis(float(age[-1])), linear.n_modes
     curves = propagate(basis, age, linear.drift, np.sqrt(linear.noise), n_time)
@@ -145,7 +151,7 @@ def sample_decoder(
     return xr.DataArray(places.unflatten(values), dims=dims, coords=coords, name="field")
 
 
-def _functions_of_time(law: Law) -> int:
+def _n_time_functions(law: Law) -> int:
     """K, or an error where the law was not learned with a truncated model."""
     info = law.info
     if info.get("preset") in ("paper", "literal"):
@@ -157,12 +163,11 @@ def _functions_of_time(law: Law) -> int:
     raise InputError("law", expected=expected, got=got, fix="use law.sample")
 
 
-# ---------- The amortized engine: training on batches of paths, with a network or the exact
-# posterior
+# ---------- The amortized engine: training on batches of paths
 
 
-#: Words of the model that ``preset="structured"`` acts on; the others act on none.
-SUPPORTED = frozenset(WORDS) - {"forcing", "season"}
+#: Options of the model that ``preset="structured"`` uses; the other presets use none.
+STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season"}
 
 
 class Amortized(Engine):
@@ -204,14 +209,14 @@ class Amortized(Engine):
         self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.threads, preset = whole("threads", threads, 1), self.config.preset
-        self.supports = SUPPORTED if preset == "structured" else frozenset()
+        self.supports = STRUCTURED_SUPPORTS if preset == "structured" else frozenset()
         if preset != "structured" and threads != 1:
             expected = f"1: preset={preset!r} does not use it"
             fix = "leave threads out"
             raise InputError("threads", expected=expected, got=repr(threads), fix=fix)
 
     def check(self, model: Model, bootstrap: int) -> None:
-        """Refuse what a preset cannot honour."""
+        """Refuse options that the preset does not support."""
         super().check(model, bootstrap)
         for what, value in (("drift", model.drift), ("noise", model.noise)):
             if value not in ("diagonal", "parametric"):
@@ -235,9 +240,9 @@ class Amortized(Engine):
         if isinstance(self.config, StructuredConfig):
             return fit_structured(job)
         neural = "spdelaw.amortized.neural"
-        found: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
-        return found
+        law: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
+        return law
 
     def __repr__(self) -> str:
-        """What was said."""
+        """The settings that the user passed."""
         return f"Amortized({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"

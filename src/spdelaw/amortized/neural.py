@@ -20,7 +20,7 @@ from spdelaw.amortized.structured import (
     untruncated_log_likelihood,
 )
 from spdelaw.amortized.torch_run import TorchRun, load_weights
-from spdelaw.amortized.training import ALONE, Processes, joined, read_checkpoint, stream
+from spdelaw.amortized.training import ALONE, Processes, join_processes, read_checkpoint, stream
 from spdelaw.amortized.vae import (
     ChaosVAE,
     Elbo,
@@ -42,13 +42,13 @@ from spdelaw.statespace.chain import StateSpace, linear_state_space
 
 # ---------- A run of the neural learner: model, optimiser and the state after the last whole epoch
 #
-# A training that diverges stops with a sentence that names the part.
+# A training that diverges stops with an error that names the group of parameters.
 
 
 #: Logarithms beyond this overflow in float32.
-LARGEST = 85.0
-#: What people may call the parts, by the start of a parameter's name.
-PARTS = {
+LARGEST_LOG = 85.0
+#: Groups of parameters in user messages, by the start of a parameter's name.
+PARAMETER_GROUPS = {
     "encoder": "the encoder (encoder_rate)",
     "dynamics": "lambda and q (dynamics_rate)",
     "log_variance": "the observation variances (variance_rate)",
@@ -105,12 +105,12 @@ class NeuralRun(TorchRun):
         """One step of Adam; loss before it."""
         self.optimiser.zero_grad(set_to_none=True)
         share, noise = self.processes.share(len(batch)), self._noise(len(batch), generator)
-        own = batch.take(share)
+        local_batch = batch.take(share)
         value = 0.0
-        if len(own):
+        if len(local_batch):
             noise = None if noise is None else (noise[0][share], noise[1][share])
-            terms = elbo(self.model, own, noise)
-            loss = -terms.objective(self.config, batch).mean() * (len(own) / len(batch))
+            terms = elbo(self.model, local_batch, noise)
+            loss = -terms.objective(self.config, batch).mean() * (len(local_batch) / len(batch))
             if not math.isfinite(value := loss.item()):
                 check_terms(terms, self.model, epoch)
             loss.backward()
@@ -123,11 +123,13 @@ class NeuralRun(TorchRun):
         """Score the epoch and replace the snapshot."""
         numbers = torch.zeros(2, dtype=torch.float64)
         if self.processes.rank == 0:
-            found = assess(self.model, self.validation, self.config)
-            numbers = torch.tensor([found["loss"], found["relative_l2"]], dtype=torch.float64)
-        worth, relative_l2 = self.processes.first(numbers).tolist()
-        score = relative_l2 if self.config.select_by == "relative_l2" else worth
-        self.keep(epoch, (loss, worth, relative_l2), score, seconds)
+            assessment = assess(self.model, self.validation, self.config)
+            numbers = torch.tensor(
+                [assessment["loss"], assessment["relative_l2"]], dtype=torch.float64
+            )
+        validation_loss, relative_l2 = self.processes.first(numbers).tolist()
+        score = relative_l2 if self.config.select_by == "relative_l2" else validation_loss
+        self.keep(epoch, (loss, validation_loss, relative_l2), score, seconds)
 
     def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
         if self.config.expectation == "exact":
@@ -142,9 +144,9 @@ def check_terms(terms: Elbo, model: nn.Module, epoch: int) -> None:
     names = ("log_likelihood", "kl_initial", "kl_chaos", "at_zeros")
     broken = [n.replace("_", " ") for n in names if not getattr(terms, n).isfinite().all()]
     if broken:
-        weights = _named([n for n, p in model.named_parameters() if not _in_range(n, p)])
+        weights = _parameter_groups([n for n, p in model.named_parameters() if not _in_range(n, p)])
         cause = f", because of {weights}" if weights else ""
-        raise _diverged(f"{', '.join(broken)} that is not finite{cause}", epoch)
+        raise _divergence_error(f"{', '.join(broken)} that is not finite{cause}", epoch)
 
 
 def check_gradients(model: nn.Module, epoch: int) -> None:
@@ -152,7 +154,9 @@ def check_gradients(model: nn.Module, epoch: int) -> None:
     named = model.named_parameters()
     broken = [n for n, p in named if p.grad is not None and not _finite(p.grad)]
     if broken:
-        raise _diverged(f"a gradient that is not finite in {_named(broken)}", epoch)
+        raise _divergence_error(
+            f"a gradient that is not finite in {_parameter_groups(broken)}", epoch
+        )
 
 
 def _finite(tensor: torch.Tensor) -> bool:
@@ -164,14 +168,16 @@ def _finite(tensor: torch.Tensor) -> bool:
 def _in_range(name: str, parameter: torch.Tensor) -> bool:
     """Finite, and within float32 after the exponential where it is a logarithm."""
     is_log = name.rpartition(".")[2].startswith("log_")
-    return _finite(parameter) and not (is_log and bool(parameter.detach().abs().max() > LARGEST))
+    return _finite(parameter) and not (
+        is_log and bool(parameter.detach().abs().max() > LARGEST_LOG)
+    )
 
 
-def _named(names: list[str]) -> str:
-    return ", ".join(dict.fromkeys(PARTS.get(n.split(".")[0], n) for n in names))
+def _parameter_groups(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(PARAMETER_GROUPS.get(n.split(".")[0], n) for n in names))
 
 
-def _diverged(got: str, epoch: int) -> ConvergenceError:
+def _divergence_error(got: str, epoch: int) -> ConvergenceError:
     what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
     fix = (
         "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
@@ -185,47 +191,49 @@ def _diverged(got: str, epoch: int) -> ConvergenceError:
 
 Array = np.ndarray
 
-NO_ERRORS = "no standard errors: the method has none; engine='exact' gives them"
-TRUNCATED = (
+NO_ERRORS_NOTE = "no standard errors: the method has none; engine='exact' gives them"
+TRUNCATED_NOTE = (
     "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
     "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
     "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
     "decoder with its observation noise, as the paper does"
 )
 #: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
-NOT_DRIVEN = 1e-12
-AT_ZEROS = (
+UNDRIVEN_SHARE = 1e-12
+ZEROS_NOTE = (
     "{} points where every mode is zero are left out of elbo, log_likelihood and the gaps: their "
     "variance goes to zero and their density has no upper bound"
 )
-NOT_KEPT = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
+NO_WEIGHTS_NOTE = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
 
 
 def fit_neural(job: Job) -> Law:
     """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
     config, observed = job.engine.config, job.observed
-    paths, held_out = (as_paths(part, *job.clock) for part in (observed, job.held_out))
+    paths, held_out = (as_paths(fields, *job.clock) for fields in (observed, job.held_out))
     seed = job.seed if config.initialisation is None else config.initialisation
     model = new_model(observed.basis(job.n_modes), config, seed)
-    run = NeuralRun(model, paths, held_out, config, seed, joined())
+    run = NeuralRun(model, paths, held_out, config, seed, join_processes())
     job.train(run)
-    found = assess(run.best(), paths, config)
-    state = _state(model, found["initial_mean"].numpy(), job.clock[1])
-    info = Provenance.of(_info(job, run, found, state))
-    return state_space_law(observed, job.n_modes, state, _table(state, job.level), info=info)
+    assessment = assess(run.best(), paths, config)
+    state = _learned_state_space(model, assessment["initial_mean"].numpy(), job.clock[1])
+    info = Provenance.of(_info(job, run, assessment, state))
+    return state_space_law(
+        observed, job.n_modes, state, _parameter_table(state, job.level), info=info
+    )
 
 
-def _state(model: ChaosVAE, initial_mean: Array, horizon: float) -> StateSpace:
+def _learned_state_space(model: ChaosVAE, initial_mean: Array, horizon: float) -> StateSpace:
     """Learned numbers in the data's unit of time."""
     with torch.no_grad():
         lam = model.dynamics.eigenvalues().numpy() / horizon
         amplitude = model.dynamics.amplitudes().numpy()
         variance = torch.exp(model.log_observation_variance()).numpy()
-    q = np.maximum(amplitude**2, NOT_DRIVEN * (amplitude**2).max()) / horizon
+    q = np.maximum(amplitude**2, UNDRIVEN_SHARE * (amplitude**2).max()) / horizon
     return linear_state_space(lam, q, initial_mean, np.zeros(len(lam)), variance)
 
 
-def _table(state: StateSpace, level: float) -> Any:
+def _parameter_table(state: StateSpace, level: float) -> Any:
     values = {
         "eigenvalue": state.linear.drift,
         "noise_variance": state.linear.noise,
@@ -239,20 +247,27 @@ def _table(state: StateSpace, level: float) -> Any:
     return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
 
 
-def _info(job: Job, run: NeuralRun, found: dict[str, Any], state: StateSpace) -> dict[str, Any]:
+def _info(
+    job: Job, run: NeuralRun, assessment: dict[str, Any], state: StateSpace
+) -> dict[str, Any]:
     observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
     kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
     # At the points where the bound is taken.
-    seen, basis = observed.at_points(kept) if n_zeros else observed, observed.basis(job.n_modes)
-    own = state.with_noise(state.observation_variance[kept])
-    each = truncated_log_likelihood(seen, basis[kept], own, n_time, job.clock[1])
-    exact, elbo = float(each.sum()), found["elbo"] * observed.n_paths
-    whole = untruncated_log_likelihood(seen, job.n_modes)
+    kept_fields, basis = (
+        observed.at_points(kept) if n_zeros else observed,
+        observed.basis(job.n_modes),
+    )
+    kept_state = state.with_noise(state.observation_variance[kept])
+    path_log_likelihood = truncated_log_likelihood(
+        kept_fields, basis[kept], kept_state, n_time, job.clock[1]
+    )
+    exact, elbo = float(path_log_likelihood.sum()), assessment["elbo"] * observed.n_paths
+    untruncated = untruncated_log_likelihood(kept_fields, job.n_modes)
     n_values = int(np.isfinite(observed.values).sum())
-    notes = [NO_ERRORS, TRUNCATED.format(k=n_time)]
-    notes += [] if job.engine.checkpoint else [NOT_KEPT]
-    notes += [AT_ZEROS.format(n_zeros)] if n_zeros else []
-    errors = {name: found[name] for name in ("relative_l2", "rmse")}
+    notes = [NO_ERRORS_NOTE, TRUNCATED_NOTE.format(k=n_time)]
+    notes += [] if job.engine.checkpoint else [NO_WEIGHTS_NOTE]
+    notes += [ZEROS_NOTE.format(n_zeros)] if n_zeros else []
+    errors = {name: assessment[name] for name in ("relative_l2", "rmse")}
     return {
         **job.facts(),
         "n_observed": float(n_values),
@@ -263,9 +278,11 @@ def _info(job: Job, run: NeuralRun, found: dict[str, Any], state: StateSpace) ->
         "elbo": elbo,
         **density_entries(exact, Numbers("values", n_values), observed),
         "amortization_gap": exact - elbo,
-        "truncation_loss": None if whole is None else (whole - exact) / observed.n_paths,
+        "truncation_loss": None
+        if untruncated is None
+        else (untruncated - exact) / observed.n_paths,
         "training": {**errors, **training_curve(snapshot)},
-        "latent_use": found["latent_use"],
+        "latent_use": assessment["latent_use"],
         "initial_state": "deterministic",
         "drift": "diagonal",
         "noise": "diagonal",
@@ -275,13 +292,13 @@ def _info(job: Job, run: NeuralRun, found: dict[str, Any], state: StateSpace) ->
     }
 
 
-# ---------- Reconstruction by the network: what it sees in a path, decoded again
+# ---------- Reconstruction by the network
 
 
 @torch.no_grad()
 def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
-    model, observed, batches = _opened(folder, data, adapter)
+    model, observed, batches = _load_model_and_paths(folder, data, adapter)
     parts = []
     for batch in batches:
         posterior, curves = model.encode(batch), model.curves(batch)
@@ -291,21 +308,23 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
         parts.append((mean, std, *path_errors(mean, batch)))
     mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
     places, rows = observed.domain.places(observed.points), observed.rows[:, :, None]
-    shown = {}
-    for name, part in (("mean", mean), ("std", std)):
-        values = np.take_along_axis(part.double().numpy(), rows, axis=1)
-        shown[name] = (("path", "time", *places.dims), places.unflatten(values))
+    variables = {}
+    for name, field in (("mean", mean), ("std", std)):
+        values = np.take_along_axis(field.double().numpy(), rows, axis=1)
+        variables[name] = (("path", "time", *places.dims), places.unflatten(values))
     given = observed.fields.coords.items()
     coords = {k: v for k, v in given if set(v.dims) <= {"path", "time"}}
-    return xr.Dataset(shown, {**coords, **places.coords}, mean_errors(*errors))
+    return xr.Dataset(variables, {**coords, **places.coords}, mean_errors(*errors))
 
 
 @torch.no_grad()
 def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
-    """What the encoder says of each path; see `amortized_posterior`."""
-    model, observed, batches = _opened(folder, data, adapter)
+    """Posterior of the encoder for each path; see `amortized_posterior`."""
+    model, observed, batches = _load_model_and_paths(folder, data, adapter)
     parts = [model.encode(batch) for batch in batches]
-    z0, z0_log, xi, xi_log = (torch.cat(part).double().numpy() for part in zip(*parts, strict=True))
+    z0, z0_log, xi, xi_log = (
+        torch.cat(tensors).double().numpy() for tensors in zip(*parts, strict=True)
+    )
     n_time, n_noise = xi.shape[1:]
     return xr.Dataset(
         {
@@ -323,7 +342,7 @@ def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     )
 
 
-def _opened(
+def _load_model_and_paths(
     folder: Path, data: Any, adapter: dict[str, Any]
 ) -> tuple[ChaosVAE, Observed, Iterator[Paths]]:
     """The network, and batches of paths on its points and within its times."""

@@ -49,16 +49,15 @@ if TYPE_CHECKING:
     from spdelaw.amortized.engine import Amortized
 
 
-# ---------- How the amortized engine learns: one validated set of values, from keywords or a YAML
-# file
+# ---------- Settings of a training, validated, from keywords or a YAML file
 
 
 #: Where ``preset="literal"`` differs: the paper's sentences alone, each read in the plainest way.
-LITERAL: dict[str, Any] = {"epochs": 2000, "schedule": (), "variance": "log"}
+LITERAL_DEFAULTS: dict[str, Any] = {"epochs": 2000, "schedule": (), "variance": "log"}
 
 
 class TrainingConfig(BaseModel):
-    """What every training is told: how long it takes, and how often it is saved."""
+    """Settings of every training: its length, and how often it is saved."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -70,7 +69,7 @@ class TrainingConfig(BaseModel):
     checkpoint_every: PositiveInt = 10
 
     @model_validator(mode="after")
-    def _room_for_the_cosine(self) -> Self:
+    def _shorten_warmup(self) -> Self:
         first = min(self.epochs, *getattr(self, "schedule", ())[:1], self.epochs)
         if 3 * self.warmup_epochs > first:
             object.__setattr__(self, "warmup_epochs", first // 3)
@@ -156,8 +155,8 @@ class AmortizedConfig(TrainingConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults_of_the_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return LITERAL | values if values.get("preset") == "literal" else values
+    def _apply_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return LITERAL_DEFAULTS | values if values.get("preset") == "literal" else values
 
 
 class StructuredConfig(TrainingConfig):
@@ -198,7 +197,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     if isinstance(config, TrainingConfig):
         values = config.model_dump()
     elif isinstance(config, (str, Path)):
-        values = _read(Path(config))
+        values = _read_yaml(Path(config))
     else:
         values = dict(config or {})
     values |= {key: value for key, value in settings.items() if value is not None}
@@ -217,7 +216,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
         raise InputError(name, expected=expected, got=repr(first["input"]), fix=fix) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_yaml(path: Path) -> dict[str, Any]:
     yaml = optional("yaml", "a YAML config", "neural")
     fix = "write one setting per line, such as 'epochs: 500'"
     try:
@@ -230,8 +229,7 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-# ---------- What a bound falls short of: the likelihood of its own model, and that of the
-# untruncated one
+# ---------- Log-likelihoods that a bound is compared with: truncated and untruncated model
 
 
 Array = np.ndarray
@@ -243,7 +241,7 @@ def truncated_log_likelihood(
     """``log p(X)`` of every path in the truncated model with ``z0, xi ~ N(0, I)``, (P,).
 
     The bound is this minus ``KL(q(z0, xi | X) || p(z0, xi | X))``: the difference is what the
-    encoder gives away, the amortization gap (a Gaussian with independent entries included).
+    encoder loses, the amortization gap (a Gaussian with independent entries included).
 
     Args:
         observed: fields.
@@ -281,7 +279,7 @@ def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None
         return None
 
 
-# ---------- What one training is asked to do, whatever preset does it, and the time it runs in
+# ---------- One training job: data, settings and model, for every preset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,7 +310,7 @@ class Job:
     def of(
         cls, engine: Amortized, observed: Observed, n_modes: int, model: Model, run: dict[str, Any]
     ) -> Job:
-        """What an engine is asked; ``run``: arguments of `spdelaw.infer.Engine.learn` by name."""
+        """Job of an engine; ``run``: arguments of `spdelaw.infer.Engine.learn` by name."""
         data = _hold_out(observed, engine.validation, engine.config, run["seed"])
         report = with_tensorboard(reporter(run["progress"]), engine.tensorboard)
         return cls(engine, *data, n_modes, model, report, run["level"], run["seed"])
@@ -339,7 +337,7 @@ class Job:
         return train(run, identity=identity, checkpoint=self.engine.checkpoint, report=self.report)
 
     def facts(self) -> dict[str, Any]:
-        """What a law's ``info`` says of any training."""
+        """Entries of a law's ``info`` that every training has."""
         config, folder = self.engine.config, self.engine.checkpoint
         return {
             "engine": "amortized",
@@ -388,8 +386,7 @@ def training_curve(snapshot: Snapshot, n_points: int = 20) -> dict[str, Any]:
     }
 
 
-# ---------- ``preset="structured"``: stochastic maximum likelihood with the exact posterior as
-# encoder
+# ---------- ``preset="structured"``: stochastic maximum likelihood with the exact posterior
 #
 # Inputs are collapsed onto the modes, so neither the resolution nor the dimension of the grid
 # enters the cost of a step. The tail beyond K is part of the model: the truncated coordinates and
@@ -406,15 +403,17 @@ def training_curve(snapshot: Snapshot, n_points: int = 20) -> dict[str, Any]:
 #: Epochs between two scores, and the paths scored: a smoother costs as much as many steps.
 SCORE_EVERY, SCORED_PATHS = 10, 16
 #: Note of a run that was too short.
-FAR = "training ended far from the maximum and a search over all paths went on: raise epochs"
+FAR_FROM_MAXIMUM_NOTE = (
+    "training ended far from the maximum and a search over all paths went on: raise epochs"
+)
 #: Steps that an epoch should have at least, where there are as many paths.
 FEWEST_STEPS = 16
 #: Adam's memory of the gradient and of its square. The second is short: gradients far from the
 #: maximum must not slow the end of a run of a thousand steps.
-MEMORY = (0.9, 0.99)
+ADAM_DECAYS = (0.9, 0.99)
 #: A coordinate whose posterior mean varies by less than this over paths is not in use: its prior
 #: variance is 1. (Burda et al., Importance Weighted Autoencoders, ICLR 2016, use 0.01.)
-ACTIVE = 0.01
+ACTIVE_VARIANCE = 0.01
 #: Most times: the covariance of a mode over all of them is a matrix of that size.
 MOST_TIMES = 2000
 
@@ -429,11 +428,11 @@ def fit_structured(job: Job) -> Law:
     clock = time.perf_counter()
     # The maximum over all paths from where the batches led, and a note where that was not near.
     posterior, notes = run.posterior.moved(run.x), problem.notes
-    found = estimate(posterior, search=False)
-    if not found.optimum.converged:
-        found, notes = estimate(posterior), (*notes, FAR)
+    maximum = estimate(posterior, search=False)
+    if not maximum.optimum.converged:
+        maximum, notes = estimate(posterior), (*notes, FAR_FROM_MAXIMUM_NOTE)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}
-    fit = dataclasses.replace(problem, notes=notes).fit(found, seconds)
+    fit = dataclasses.replace(problem, notes=notes).fit(maximum, seconds)
     law = assemble(fit, observed, job.model, job.level)
     return law.with_info(
         **job.facts(),
@@ -450,14 +449,14 @@ def fit_structured(job: Job) -> Law:
 
 
 class StructuredRun(Run):
-    """Adam on the log-likelihood of batches, in coordinates in which one path says about one.
+    """Adam on the log-likelihood of batches; one path has unit information in each coordinate.
 
     Batches are groups of paths of equal size, each collapsed once, that come in a new order in
     every epoch. Some of the held-out paths score the epochs.
 
     Args:
         job: how long and how fast, the seed of the order, and the held-out paths.
-        problem: what all paths say.
+        problem: likelihood of all paths.
     """
 
     def __init__(self, job: Job, problem: FilterObjective) -> None:
@@ -465,11 +464,11 @@ class StructuredRun(Run):
         design, n = problem.design, problem.collapsed.n_paths
         size = min(self.config.batch_size, -(-n // FEWEST_STEPS))
         groups = np.array_split(np.arange(n), -(-n // size))
-        self.batches = [design.paths(part).collapsed() for part in groups]
+        self.batches = [design.paths(group).collapsed() for group in groups]
         self.held_out, self.n_paths = job.held_out.paths(slice(SCORED_PATHS)), n
         values = design.of(self.held_out.values)
         self.scored = collapse(values, self.held_out.times, design.basis, design.weights)
-        self.posterior = _per_path(problem.posterior(), n)
+        self.posterior = _scale_to_one_path(problem.posterior(), n)
         self.x, self.first, self.second = np.zeros((3, self.posterior.columns.shape[1]))
         self.n_steps, self.snapshot = 0, Snapshot()
 
@@ -484,8 +483,8 @@ class StructuredRun(Run):
         share = batch.n_paths / self.n_paths
 
         def evaluate(p: StateSpace) -> Evaluation:
-            found: tuple[Any, ...] = self.problem.likelihood(batch, p)
-            return Evaluation(*(part / share for part in found))
+            evaluation: tuple[Any, ...] = self.problem.likelihood(batch, p)
+            return Evaluation(*(term / share for term in evaluation))
 
         with np.errstate(all="ignore"):
             of_batch = dataclasses.replace(self.posterior, evaluate=evaluate)
@@ -495,7 +494,7 @@ class StructuredRun(Run):
             expected, fix = "a finite likelihood and score", "lower rate, or use engine='exact'"
             raise ConvergenceError(what, expected=expected, got=got, fix=fix)
         self.n_steps += 1
-        a, b = MEMORY
+        a, b = ADAM_DECAYS
         self.first = a * self.first + (1.0 - a) * gradient
         self.second = b * self.second + (1.0 - b) * gradient**2
         mean = self.first / (1.0 - a**self.n_steps)
@@ -507,7 +506,7 @@ class StructuredRun(Run):
         """Score the epoch and replace the snapshot in one assignment, which Ctrl-C cannot split."""
         validation = self._score(epoch)
         moments = {"first": self.first, "second": self.second, "n_steps": [self.n_steps]}
-        arrays = {f"optimiser.{name}": np.array(part) for name, part in moments.items()}
+        arrays = {f"optimiser.{name}": np.array(moment) for name, moment in moments.items()}
         arrays |= {"model.free": self.x.copy(), "best.free": self.x.copy()}
         history = (*self.snapshot.history, (loss, *validation))
         self.snapshot = Snapshot(epoch + 1, arrays, epoch + 1, validation[1], history, seconds)
@@ -518,14 +517,14 @@ class StructuredRun(Run):
         if epoch % SCORE_EVERY and epoch + 1 < self.config.epochs:
             return self.snapshot.history[-1][1:]
         space = self.posterior.parametrisation.state_space(self.posterior.full(self.x))
-        found = evaluate_likelihood(self.scored, space, use_misfit=problem.use_misfit)
+        evaluation = evaluate_likelihood(self.scored, space, use_misfit=problem.use_misfit)
         if "observation" not in problem.parametrisation.parts:
             space = space.with_noise(np.asarray(job.model.known_variance or 0.0))
         # A law without uncertainty, for its smoother.
         given = (job.observed, job.n_modes, space, xr.Dataset())
         law = state_space_law(*given, unresolved_variance=problem.outside or 0.0)
         decoded = decode(law, self.held_out, self.config.n_time)
-        return -float(found.log_likelihood.mean()), decoded.attrs["relative_l2"]
+        return -float(evaluation.log_likelihood.mean()), decoded.attrs["relative_l2"]
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot."""
@@ -536,7 +535,7 @@ class StructuredRun(Run):
         self.snapshot = snapshot
 
 
-def _per_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
+def _scale_to_one_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
     """The initial mean's directions in units of one path's information instead of all paths'."""
     columns, scale = posterior.columns.copy(), posterior.scale.copy()
     columns[:, posterior.n_plain :] *= np.sqrt(n_paths)
@@ -544,19 +543,19 @@ def _per_path(posterior: LogPosterior, n_paths: int) -> LogPosterior:
     return dataclasses.replace(posterior, columns=columns, scale=scale)
 
 
-def latent_use(law: Law, own: Observed, n_time: int) -> dict[str, Any] | None:
-    """Posterior-collapse diagnostics; None for very many times, or clocks of each path's own.
+def latent_use(law: Law, observed: Observed, n_time: int) -> dict[str, Any] | None:
+    """Posterior-collapse diagnostics; None for very many times, or one clock per path.
 
     ``KL(N(m, s^2) || N(0, 1)) = (m^2 + s^2 - 1 - log s^2) / 2`` of each coordinate's marginal,
     summed over k, its mean over paths: a mode with KL near 0 carries nothing.
     """
-    if own.has_own_clocks or own.fields.sizes["time"] > MOST_TIMES:
+    if observed.has_own_clocks or observed.fields.sizes["time"] > MOST_TIMES:
         return None
-    found = chaos_posterior(law, own, n_time=n_time, tail="modelled")
-    found = found.sel(mode=slice(1, law.n_modes))
-    m, s = found["xi_mean"], np.maximum(found["xi_std"], 1e-12)
+    posterior = chaos_posterior(law, observed, n_time=n_time, tail="modelled")
+    posterior = posterior.sel(mode=slice(1, law.n_modes))
+    m, s = posterior["xi_mean"], np.maximum(posterior["xi_std"], 1e-12)
     divergence = (0.5 * (m**2 + s**2 - 1.0 - 2.0 * np.log(s))).sum("k").mean("path")
-    active = (m.var("path") > ACTIVE).mean("k")
+    active = (m.var("path") > ACTIVE_VARIANCE).mean("k")
     return {
         "kl_chaos": [round(float(v), 6) for v in divergence],
         "active_share": [round(float(v), 6) for v in active],

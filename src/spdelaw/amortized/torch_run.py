@@ -1,4 +1,4 @@
-"""What every training in torch shares: Adam, the best weights, and a state to go on from."""
+"""Base class of trainings in torch: Adam, the best weights, and snapshots to resume from."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class TorchRun(Run):
         if self.processes.size == 1:
             return loss
         flat = self._flat()
-        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in flat]
-        numbers = [part.double().ravel() for part in parts]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in flat]
+        numbers = [gradient.double().ravel() for gradient in gradients]
         summed = self.processes.total(torch.cat([*numbers, torch.tensor([loss]).double()]))
-        for p, part in zip(flat, summed[:-1].split([p.numel() for p in flat]), strict=True):
-            p.grad = part.reshape(p.shape).to(p.dtype)
+        for p, gradient in zip(flat, summed[:-1].split([p.numel() for p in flat]), strict=True):
+            p.grad = gradient.reshape(p.shape).to(p.dtype)
         return float(summed[-1])
 
     def keep(
@@ -80,9 +80,12 @@ class TorchRun(Run):
         load_weights(self.model, snapshot, "model")
         moments = snapshot.part("optimiser")
         for name, p in zip(self.names, self._flat(), strict=True):
-            own = {k: v for k, v in moments.items() if k.rpartition(".")[0] == name}
-            if own:
-                state = {k.rpartition(".")[2]: torch.from_numpy(v.copy()) for k, v in own.items()}
+            parameter_moments = {k: v for k, v in moments.items() if k.rpartition(".")[0] == name}
+            if parameter_moments:
+                state = {
+                    k.rpartition(".")[2]: torch.from_numpy(v.copy())
+                    for k, v in parameter_moments.items()
+                }
                 self.optimiser.state[p] = state
         self.snapshot = snapshot
 
@@ -103,6 +106,6 @@ class TorchRun(Run):
         }
 
 
-def load_weights(model: nn.Module, snapshot: Snapshot, part: str) -> None:
+def load_weights(model: nn.Module, snapshot: Snapshot, kind: str) -> None:
     """Put the weights of a snapshot, ``model`` or ``best``, into a model."""
-    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in snapshot.part(part).items()})
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in snapshot.part(kind).items()})

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 # process scores epochs and writes checkpoints.
 
 
-#: What ``torchrun`` says to each process that it starts.
-NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: Environment variables that ``torchrun`` sets in each process.
+TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Processes(NamedTuple):
@@ -57,18 +57,18 @@ class Processes(NamedTuple):
 
     def total(self, numbers: Tensor) -> Tensor:
         """Sum over all processes."""
-        return self._shared("all_reduce", numbers)
+        return self._communicate("all_reduce", numbers)
 
     def first(self, numbers: Tensor) -> Tensor:
         """The numbers of the first process."""
-        return self._shared("broadcast", numbers, 0)
+        return self._communicate("broadcast", numbers, 0)
 
-    def _shared(self, verb: str, numbers: Tensor, *more: int) -> Tensor:
-        """Numbers after a verb of ``torch.distributed``; of one process as they are."""
+    def _communicate(self, verb: str, numbers: Tensor, *more: int) -> Tensor:
+        """Numbers after a call of ``torch.distributed``; unchanged for one process."""
         if self.size > 1:
             import torch.distributed as distributed
 
-            with _together():
+            with _transport_errors():
                 getattr(distributed, verb)(numbers, *more)
         return numbers
 
@@ -79,27 +79,29 @@ ALONE = Processes()
 
 def is_first() -> bool:
     """Whether this process is the one that writes: the only one, or the first of ``torchrun``."""
-    return not _started() or int(os.environ["RANK"]) == 0
+    return not _runs_under_torchrun() or int(os.environ["RANK"]) == 0
 
 
-def joined() -> Processes:
+def join_processes() -> Processes:
     """The processes that ``torchrun`` started, connected; this one alone without it."""
-    if not _started():
+    if not _runs_under_torchrun():
         return ALONE
     import torch.distributed as distributed
 
-    with _together():
+    with _transport_errors():
         if not distributed.is_initialized():
             distributed.init_process_group("gloo")
     return Processes(distributed.get_rank(), distributed.get_world_size())
 
 
-def _started() -> bool:
-    return all(name in os.environ for name in NAMES) and int(os.environ["WORLD_SIZE"]) > 1
+def _runs_under_torchrun() -> bool:
+    return (
+        all(name in os.environ for name in TORCHRUN_VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+    )
 
 
 @contextlib.contextmanager
-def _together() -> Iterator[None]:
+def _transport_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # of torch.distributed, whatever the transport
@@ -109,7 +111,7 @@ def _together() -> Iterator[None]:
         raise ExecutorError("torchrun", expected=expected, got=got, fix=fix) from error
 
 
-# ---------- What a run says about itself while it goes on
+# ---------- Progress reports and TensorBoard files
 #
 # Scalars for TensorBoard are written without it, one record per call, readable while the file
 # grows. A record is its length, that length's checksum, the data, the data's checksum; the data are
@@ -141,7 +143,7 @@ class Progress:
         """One line."""
         return (
             f"epoch {self.epoch}/{self.epochs}  loss {self.loss:.4g}  rel L2 "
-            f"{self.relative_l2:.4f}  rate x{self.rate:.3f}  {_clock(self.eta)} to go"
+            f"{self.relative_l2:.4f}  rate x{self.rate:.3f}  {_format_duration(self.eta)} to go"
         )
 
 
@@ -159,7 +161,7 @@ def reporter(progress: Any) -> Report:
     if progress is None or progress is False or (progress is True and not is_first()):
         return lambda state: None
     if progress is True:
-        return _print
+        return _print_progress
     if callable(progress):
         return progress
     expected = "True, False or a function"
@@ -167,7 +169,7 @@ def reporter(progress: Any) -> Report:
 
 
 def with_tensorboard(report: Report, folder: Any) -> Report:
-    """The same report, and the numbers of each epoch to a folder that TensorBoard shows."""
+    """The report, which also writes the numbers of each epoch to a folder for TensorBoard."""
     if folder is None or not is_first():
         return report
     events = EventFile(folder)
@@ -180,7 +182,7 @@ def with_tensorboard(report: Report, folder: Any) -> Report:
     return both
 
 
-def _print(state: Progress) -> None:
+def _print_progress(state: Progress) -> None:
     last = state.epoch == state.epochs
     if sys.stderr.isatty():
         print(f"\r{state}\x1b[K", end="\n" if last else "", file=sys.stderr, flush=True)
@@ -188,14 +190,14 @@ def _print(state: Progress) -> None:
         print(state, file=sys.stderr, flush=True)
 
 
-def _clock(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, s = divmod(round(seconds), 60)
     hours, m = divmod(minutes, 60)
     return f"{hours}:{m:02d}:{s:02d}"
 
 
 # -- files for TensorBoard ------------------------------------------------------------------------
-def _table() -> tuple[int, ...]:
+def _crc_table() -> tuple[int, ...]:
     """Castagnoli's cyclic redundancy check, byte by byte."""
     rows = []
     for byte in range(256):
@@ -205,7 +207,7 @@ def _table() -> tuple[int, ...]:
     return tuple(rows)
 
 
-CRC_TABLE = _table()
+CRC_TABLE = _crc_table()
 
 
 class EventFile:
@@ -268,11 +270,11 @@ def _float(field: int, value: float) -> bytes:
     return bytes([field << 3 | 5]) + struct.pack("<f", value)
 
 
-# ---------- A run on disk: everything that decides how it goes on, written whole or not at all
+# ---------- Checkpoints: the complete state of a run on disk, written whole or not at all
 #
 # ``state.safetensors`` holds the parameters, the best ones so far and the optimiser's moments;
-# ``run.json`` says what they belong to. The order of the data and every random draw of an epoch
-# come from streams that (seed, epoch) name, so the number of epochs done is the state of all of
+# ``run.json`` identifies the run. The order of the data and every random draw of an epoch
+# come from streams indexed by (seed, epoch), so the number of epochs done is the state of all of
 # them; the learning rates are a function of the epoch, too.
 
 
@@ -326,9 +328,9 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         arrays = load_file(folder / "state.safetensors")
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
-        own = {key: document[key] for key in ("epoch", "best_epoch", "best_score", "seconds")}
+        counters = {key: document[key] for key in ("epoch", "best_epoch", "best_score", "seconds")}
         history = tuple(tuple(row) for row in document["history"])
-        return Snapshot(arrays=arrays, history=history, **own), document["identity"]
+        return Snapshot(arrays=arrays, history=history, **counters), document["identity"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         expected, got = "a checkpoint of a training", f"{type(error).__name__}: {error}"
         fix = "check the name, or remove it and start anew"
@@ -345,11 +347,11 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     recover_directory(folder)
     if not folder.exists() or not any(folder.iterdir()):
         return None
-    snapshot, found = read_checkpoint(folder)
+    snapshot, saved_identity = read_checkpoint(folder)
     ours = json.loads(json.dumps(identity))
-    differing = [k for k in ours if ours[k] != found.get(k)]
+    differing = [k for k in ours if ours[k] != saved_identity.get(k)]
     if "config" in differing:
-        theirs = found.get("config") or {}
+        theirs = saved_identity.get("config") or {}
         differing += [k for k in ours["config"] if ours["config"][k] != theirs.get(k)]
         differing.remove("config")
     if differing:
@@ -359,25 +361,23 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     return snapshot
 
 
-# ---------- Training of whatever learns: epochs, warm-up and cosine, checkpoints and interruptions
-#
-# Memory that a step gives back is kept for the next one.
+# ---------- The training loop: epochs, warm-up and cosine, checkpoints and interruptions
 
 
 #: Names of the random streams of a run, by their numbers.
 STREAMS = ("weights", "order", "noise", "hold out")
 #: Options of glibc's ``mallopt``, and the largest size it takes.
-TRIM_THRESHOLD, MMAP_THRESHOLD, LARGEST = -1, -3, 2**31 - 1
+TRIM_THRESHOLD, MMAP_THRESHOLD, LARGEST_SIZE = -1, -3, 2**31 - 1
 #: The thresholds glibc's own adaptation goes up to in a process that frees large pieces.
 USUAL_MMAP, USUAL_TRIM = 2**25, 2**26
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Ctrl-C during training; says what was saved and how to go on."""
+    """Ctrl-C during training; the message names the checkpoint and how to resume."""
 
 
 class Run(abc.ABC):
-    """Something that learns epoch by epoch and can be put back to any of them.
+    """A training, epoch by epoch, that can be restored to the end of any epoch.
 
     Its config has ``epochs``, ``checkpoint_every`` and, unless it has rates of its own, what
     `rate_factor` takes.
@@ -456,11 +456,11 @@ def stream(seed: int, name: str | int, *more: int) -> int:
 def train(
     run: Run, *, identity: dict[str, Any], checkpoint: Path | None, report: Report
 ) -> Snapshot:
-    """Take a run to its end, or go on with it.
+    """Train from the start, or resume from a checkpoint.
 
     Args:
-        run: what learns.
-        identity: what a checkpoint has to agree on before it is gone on with.
+        run: the training.
+        identity: entries that a checkpoint must match to be resumed.
         checkpoint: folder, or None.
         report: called after every epoch.
 
@@ -468,8 +468,8 @@ def train(
         ConvergenceError: something is not finite.
         TrainingInterrupted: Ctrl-C; the last whole epoch is saved.
     """
-    if checkpoint is not None and (found := find_checkpoint(checkpoint, identity)) is not None:
-        run.restore(found)
+    if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity)) is not None:
+        run.restore(resumed)
     folder = checkpoint if is_first() else None
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch
@@ -487,13 +487,13 @@ def train(
                 left = (epochs - epoch - 1) * seconds / (epoch + 1 - done)
                 report(Progress(epoch + 1, epochs, loss, relative_l2, rate, seconds, left))
     except KeyboardInterrupt as error:
-        raise _interrupted(run.snapshot, epochs, checkpoint, identity) from error
+        raise _save_and_explain(run.snapshot, epochs, checkpoint, identity) from error
     if folder is not None and saved < run.snapshot.epoch:
         write_checkpoint(folder, run.snapshot, identity)
     return run.snapshot
 
 
-def _interrupted(
+def _save_and_explain(
     snapshot: Snapshot, epochs: int, checkpoint: Path | None, identity: dict[str, Any]
 ) -> TrainingInterrupted:
     where = f"stopped after epoch {snapshot.epoch} of {epochs}"
@@ -521,8 +521,8 @@ def reused_memory() -> Iterator[None]:
     if libc is None:
         yield
         return
-    libc.mallopt(MMAP_THRESHOLD, LARGEST)
-    libc.mallopt(TRIM_THRESHOLD, LARGEST)
+    libc.mallopt(MMAP_THRESHOLD, LARGEST_SIZE)
+    libc.mallopt(TRIM_THRESHOLD, LARGEST_SIZE)
     try:
         yield
     finally:

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from spdelaw.amortized.encoder import Encoded, Encoder
-from spdelaw.amortized.structured import ACTIVE, AmortizedConfig
+from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
 from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.propagators import Propagators, expand, propagate
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError
 
-# ---------- Observed paths as tensors for the network: values, mask, and times as a share of the
-# horizon
+# ---------- Observed paths as tensors: values, mask, and times as a share of the horizon
 
 
 Array = np.ndarray
@@ -34,7 +33,7 @@ class Paths:
         values: (P, T, M) float32, zero where missing.
         observed: (P, T, M) float32, 1 or 0; None where nothing is missing.
         ages: distinct times as shares of the horizon, (U,) float64.
-        index: place of each path's times among them, (P, T); None where all share one clock.
+        index: position of each path's times among them, (P, T); None where all share one clock.
     """
 
     values: Tensor
@@ -61,8 +60,8 @@ class Paths:
     def batches(self, size: int, order: Array | None = None) -> Iterator[Paths]:
         """Consecutive batches, in the given order of the paths."""
         for start in range(0, len(self), size):
-            part = slice(start, start + size)
-            yield self.take(part if order is None else order[part])
+            rows = slice(start, start + size)
+            yield self.take(rows if order is None else order[rows])
 
 
 def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
@@ -72,10 +71,10 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
         DataError: something was observed before the start or past the horizon.
     """
     values = np.array(observed.values, dtype=np.float32)
-    seen = ~np.isnan(values)
+    is_observed = ~np.isnan(values)
     ages = (observed.times - start) / horizon
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
-    if (outside & (seen.any(2) if ages.ndim == 2 else seen.any((0, 2)))).any():
+    if (outside & (is_observed.any(2) if ages.ndim == 2 else is_observed.any((0, 2)))).any():
         expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
         got = f"{observed.times.min():g} to {observed.times.max():g}"
         fix = "fit over the longer time, or use law.forecast"
@@ -83,23 +82,21 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
     ages = np.clip(ages, 0.0, 1.0)
     index = None
     if ages.ndim == 2:
-        ages, places = np.unique(ages, return_inverse=True)
-        index = torch.from_numpy(places.reshape(observed.times.shape))
-    mask = None if seen.all() else torch.from_numpy(seen.astype(np.float32))
+        ages, positions = np.unique(ages, return_inverse=True)
+        index = torch.from_numpy(positions.reshape(observed.times.shape))
+    mask = None if is_observed.all() else torch.from_numpy(is_observed.astype(np.float32))
     return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index)
 
 
-# ---------- The paper's latent-variable model: encoder, latent dynamics, chaos decoder, observation
-# noise
+# ---------- The paper's latent-variable model: encoder, latent dynamics, decoder, noise
 #
 # ``X(t, x) = sum_n c_n(t) h_n(x) + noise(x)`` with
-# ``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12, Q
-# diagonal),
-# ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
+# ``c_n(t) = z0_n e^(-lambda_n t) + sqrt(q_n) sum_k psi_k(t; lambda_n) xi_{k,n}`` (eq. 12, diagonal
+# Q), ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
 
 
 #: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
-ZERO = 1e-10
+ZERO_SHARE = 1e-10
 
 
 class LatentDynamics(nn.Module):
@@ -160,7 +157,7 @@ class ChaosVAE(nn.Module):
         self.register_parameter(self.variance_name, variance)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
         size = np.abs(basis).max(1)
-        self.zeros = torch.from_numpy(size <= ZERO * size.max())
+        self.zeros = torch.from_numpy(size <= ZERO_SHARE * size.max())
 
     @property
     def n_parameters(self) -> int:
@@ -208,7 +205,7 @@ class ChaosVAE(nn.Module):
         return variance @ (self.basis**2).t()
 
 
-# ---------- The evidence lower bound (paper, eq. 13), term by term, and what a model is worth by it
+# ---------- The evidence lower bound (paper, eq. 13), term by term, and scores of a model
 #
 # Squared residuals ``S_m = sum_t o_tm (X_tm - sum_n c_tn h_nm)^2`` need no field: the residual is
 # one product with the observation as its start, and the gradient ``dS_m / dc_tn = -2 o_tm r_tm
@@ -250,7 +247,7 @@ class Elbo(NamedTuple):
         return self.log_likelihood - initial * kl_initial - chaos * kl_chaos
 
     def objective(self, config: AmortizedConfig, batch: Paths | None = None) -> Tensor:
-        """What is maximised, (P,): the weighted bound at the scale that the config asks for.
+        """The objective, (P,): the weighted bound at the scale of the config.
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
@@ -260,7 +257,7 @@ class Elbo(NamedTuple):
         scale: Tensor | float = 1.0
         if config.loss_scale != "sum":
             n_points, whole = self.paths.values.shape[-1], self.paths if batch is None else batch
-            n_values = _counts(whole).expand(-1, n_points).sum(1).mean()
+            n_values = _observation_counts(whole).expand(-1, n_points).sum(1).mean()
             scale = n_values / (n_points if config.loss_scale == "per_time" else 1)
         if config.kl_scale == "sum":
             return self.weighted(w0, w1) / scale
@@ -291,11 +288,11 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = No
         squares = squares + variance.sum(1).double()
     # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
     log_r = model.log_observation_variance()
-    density = squares * torch.exp(-log_r) + _counts(paths) * (log_r + LOG_2PI)
+    density = squares * torch.exp(-log_r) + _observation_counts(paths) * (log_r + LOG_2PI)
     return Elbo(
         -0.5 * density.sum(1),
-        _divergence(posterior.initial_mean, posterior.initial_log_variance),
-        _divergence(posterior.chaos_mean, posterior.chaos_log_variance),
+        _kl_divergence(posterior.initial_mean, posterior.initial_log_variance),
+        _kl_divergence(posterior.chaos_mean, posterior.chaos_log_variance),
         -0.5 * density[:, model.zeros].sum(1),
         paths,
         posterior,
@@ -303,14 +300,14 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = No
     )
 
 
-def _counts(paths: Paths) -> Tensor:
+def _observation_counts(paths: Paths) -> Tensor:
     """Observed times of each point, (P, M) or (1, 1)."""
     if paths.observed is None:
         return torch.full((1, 1), float(paths.values.shape[1]), dtype=torch.float64)
     return paths.observed.sum(1).double()
 
 
-def _divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+def _kl_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     """``KL(N(m, v) || N(0, 1)) = (m^2 + v - 1 - log v) / 2``, entry by entry."""
     m, l = mean.double(), log_variance.double()
     # expm1(l) - l instead of v - 1 - log v: no difference of nearly equal numbers at v = 1.
@@ -353,7 +350,7 @@ def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, 
     ``relative_l2`` and ``rmse`` are of the posterior mean's field, the first time left out; the
     first the mean over paths, the second pooled (paper, section 3.3). ``loss`` is as the config
     weighs and scales it, ``elbo`` the bound of a path with weights 1, ``initial_mean`` the mean of
-    the posterior means of ``z0``, (N,). ``latent_use`` tells of posterior collapse: the divergence
+    the posterior means of ``z0``, (N,). ``latent_use`` shows posterior collapse: the divergence
     of each mode, of each noise, and the share of the K coordinates of each noise in use; one with
     KL near 0 carries nothing.
     """
@@ -364,15 +361,15 @@ def assess(model: ChaosVAE, paths: Paths, config: AmortizedConfig) -> dict[str, 
         kl = terms.kl_initial, terms.kl_chaos.sum(1)
         means = terms.posterior.chaos_mean.double(), terms.posterior.initial_mean.double()
         parts.append((*errors, terms.objective(config), terms.bound(), *kl, *means))
-    *found, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
-    active = (xi.var(0, correction=0) > ACTIVE).double().mean(0)
+    *error_terms, objective, bound, kl_z, kl_xi, xi, z0 = map(torch.cat, zip(*parts, strict=True))
+    active = (xi.var(0, correction=0) > ACTIVE_VARIANCE).double().mean(0)
     use = {"kl_initial": kl_z.mean(0), "kl_chaos": kl_xi.mean(0), "active_share": active}
     return {
-        **mean_errors(*found),
+        **mean_errors(*error_terms),
         "loss": -float(objective.mean()),
         "elbo": float(bound.mean()),
         "initial_mean": z0.mean(0),
-        "latent_use": {k: [round(v, 6) for v in part.tolist()] for k, part in use.items()},
+        "latent_use": {k: [round(v, 6) for v in numbers.tolist()] for k, numbers in use.items()},
     }
 
 

@@ -14,8 +14,7 @@ from spdelaw.checks import from_settings, positive, whole
 from spdelaw.errors import InputError
 from spdelaw.processes.specification import check_times
 
-# ---------- One source for NumPy and torch: which of the two a formula runs in, and how values
-# enter it
+# ---------- One source for NumPy and torch
 #
 # A formula is written once against the names both share (``exp``, ``expm1``, ``where``, ``matmul``,
 # ...) as ``xp.exp(...)``. torch is never imported here: whoever holds a tensor has imported it.
@@ -77,9 +76,9 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 #: Below this the quotient's derivative, e^-x/x + expm1(-x)/x^2, has lost two digits.
-SMALL = 0.01
-#: Taylor coefficients of (1 - e^-x) / x; the first one left out is below 3e-19 at `SMALL`.
-SERIES = tuple((-1.0) ** j / math.factorial(j + 1) for j in range(7))
+SERIES_BELOW = 0.01
+#: Taylor coefficients of (1 - e^-x) / x; the first one left out is below 3e-19 at `SERIES_BELOW`.
+TAYLOR_COEFFICIENTS = tuple((-1.0) ** j / math.factorial(j + 1) for j in range(7))
 
 
 def decay_mean(x: Any, xp: Any = None) -> Array:
@@ -95,11 +94,11 @@ def decay_mean(x: Any, xp: Any = None) -> Array:
     """
     xp = namespace(x, xp=xp)
     x = as_floating(x, xp)
-    small = xp.abs(x) < SMALL
+    small = xp.abs(x) < SERIES_BELOW
     near = xp.where(small, x, xp.zeros_like(x))
     far = xp.where(small, xp.ones_like(x), x)
     series = xp.zeros_like(x)
-    for coefficient in reversed(SERIES):
+    for coefficient in reversed(TAYLOR_COEFFICIENTS):
         series = coefficient + near * series
     return xp.where(small, series, -xp.expm1(-far) / far)
 
@@ -148,9 +147,9 @@ def _moments_by_recurrence(z: Array, n_moments: int, xp: Any) -> Array:
 class TimeBasis(abc.ABC):
     """An orthonormal basis ``m_1, m_2, ...`` of ``L2([0, T])`` (paper, section 2.3).
 
-    A subclass is a frozen dataclass that states a name and the values. Its propagators follow
-    by quadrature; one that knows them in closed form says so, and one whose functions are
-    not smooth names the places.
+    A subclass is a frozen dataclass with a name and `values`. Its propagators follow by
+    quadrature; a subclass with a closed form overrides `closed_form`, and one whose functions are
+    not smooth overrides `breakpoints`.
 
     Args:
         horizon: T, the end of the time interval.
@@ -248,8 +247,8 @@ class HaarBasis(TimeBasis):
         u = np.minimum(np.asarray(times, float) / self.horizon, np.nextafter(1.0, 0.0))
         out = np.ones((u.size, whole("n_time", n_time, 1)))
         for k in range(1, n_time):
-            level, place = _level_and_place(k)
-            half = np.floor(2 ** (level + 1) * u) - 2 * place  # 0 and 1 are its two halves
+            level, shift = _level_and_shift(k)
+            half = np.floor(2 ** (level + 1) * u) - 2 * shift  # 0 and 1 are its two halves
             out[:, k] = 2 ** (0.5 * level) * ((half == 0.0) * 1.0 - (half == 1.0))
         return out / np.sqrt(self.horizon)
 
@@ -257,7 +256,7 @@ class HaarBasis(TimeBasis):
         """The ends and middles of all dyadic parts in use."""
         if n_time == 1:
             return np.empty(0)
-        parts = 2 ** (_level_and_place(n_time - 1)[0] + 1)
+        parts = 2 ** (_level_and_shift(n_time - 1)[0] + 1)
         return self.horizon * np.arange(1, parts) / parts
 
 
@@ -283,17 +282,17 @@ def check_basis(basis: Any) -> TimeBasis:
     return basis
 
 
-def _level_and_place(k: int) -> tuple[int, int]:
-    """J and i of wavelet ``k = 2^j + i`` (counted from 0, which is the constant)."""
+def _level_and_shift(k: int) -> tuple[int, int]:
+    """Level j and shift i of wavelet ``k = 2^j + i`` (k = 0 is the constant)."""
     level = k.bit_length() - 1
     return level, k - 2**level
 
 
-# ---------- What may enter this package: times on [0, T], eigenvalues and the noise factor
+# ---------- Checks of times on [0, T], eigenvalues and the noise factor
 
 
 #: Share of T by which a time may pass T: rounding of ``t - initial_time``.
-SLACK = 1e-9
+HORIZON_SLACK = 1e-9
 
 
 def check_ages(times: Any, horizon: float) -> np.ndarray:
@@ -304,7 +303,7 @@ def check_ages(times: Any, horizon: float) -> np.ndarray:
         array([0. , 0.5, 1. ])
     """
     t = check_times(to_numpy(times) if hasattr(times, "detach") else times)
-    if t[0] < 0.0 or t[-1] > horizon * (1.0 + SLACK):
+    if t[0] < 0.0 or t[-1] > horizon * (1.0 + HORIZON_SLACK):
         expected = f"times since the initial state in [0, {horizon:g}]"
         fix = "subtract initial_time, or build the time basis with a longer horizon"
         raise InputError("times", expected=expected, got=f"{t[0]:g} to {t[-1]:g}", fix=fix)
@@ -314,8 +313,8 @@ def check_ages(times: Any, horizon: float) -> np.ndarray:
 def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     """Eigenvalues as a floating vector (N,).
 
-    Values are looked at in NumPy only: asking a tensor waits for its device, and a NaN in
-    training has to reach the loss, where it is diagnosed.
+    Only NumPy values are checked: reading a tensor waits for its device, and a NaN in training
+    has to reach the loss, where `ConvergenceError` reports it.
     """
     lam = as_floating(eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:

@@ -15,7 +15,7 @@ from spdelaw.checks import whole
 from spdelaw.domains.hermite import Line
 from spdelaw.errors import InputError
 
-# ---------- Multi-indices of the chaos expansion and the finite sets the expansion is cut off to
+# ---------- Multi-indices of the chaos expansion and its truncation sets
 #
 # A multi-index ``alpha = (alpha_k^l)`` counts how often the Gaussian variable ``xi_k^l`` enters:
 # ``k = 1, 2, ...`` numbers functions of time, ``l = 1, 2, ...`` the driving Wiener processes

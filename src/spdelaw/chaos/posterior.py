@@ -28,7 +28,7 @@ from spdelaw.statespace.chain import StateSpace, chain_mean, chain_prior, sweep
 from spdelaw.statespace.collapse import Block, Collapsed, some_paths
 from spdelaw.statespace.likelihood import Evaluation, of_all
 
-# ---------- Linear algebra in one thread, for work that comes in many small pieces
+# ---------- Linear algebra in one thread, for many small matrices
 #
 # NumPy and SciPy each bring a BLAS with threads of its own. Where a computation goes to and fro
 # between the two, the idle threads of the one wait in a busy loop and take the cores from the
@@ -44,14 +44,14 @@ def one_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _libraries().limit(limits=1, user_api="blas"):
+        with _blas_controller().limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return run
 
 
 @functools.cache
-def _libraries() -> Any:
+def _blas_controller() -> Any:
     """The BLAS of NumPy and of SciPy, both loaded by then."""
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -187,14 +187,16 @@ def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
     return np.asarray(model.noise_factor, float)
 
 
-def mode_covariance(state_space: StateSpace, ages: Array, known: Array, model: ChaosModel) -> Array:
+def mode_covariance(
+    state_space: StateSpace, ages: Array, columns: Array, model: ChaosModel
+) -> Array:
     """``Z Z' + tail`` of each mode, the Ornstein-Uhlenbeck covariance; (N, T, T).
 
-    ``known`` are the columns Z of each mode, (N, T, D).
+    ``columns`` are the columns Z of each mode, (N, T, D).
     """
     lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
     tail = tail_covariance(model.basis, ages, lam, amplitude, model.n_time)
-    return known @ np.swapaxes(known, 1, 2) + tail
+    return columns @ np.swapaxes(columns, 1, 2) + tail
 
 
 def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
@@ -245,7 +247,7 @@ class Rows(NamedTuple):
         return self.root.ndim == 3
 
     @property
-    def n_seen(self) -> int:
+    def n_determined(self) -> int:
         """Estimates ``c_hat`` that the data determine."""
         size = np.abs(self.root).max(1) if self.is_coupled else self.root
         return int((size > 0).sum())
@@ -272,7 +274,7 @@ class Rows(NamedTuple):
         return self.root[..., None] * y.transpose(1, 0, 2)
 
     def after_first(self) -> Rows:
-        """The same without the first time."""
+        """The rows without those of the first time."""
         return Rows(self.ages[1:], self.root[1:], self.estimate[1:])
 
 
@@ -335,8 +337,8 @@ def gaussian_rows(w: Array, columns: Array, r: float) -> RowDensity:
 
 def precision_of(x: Array, columns: Array, covariance: Array, r: float) -> Array:
     """``X' Sigma^-1 X`` for X (S, R, X), from the map and the covariance of its coordinates."""
-    known = np.swapaxes(columns, 1, 2) @ x
-    inner = np.swapaxes(known, 1, 2) @ covariance @ known
+    projected = np.swapaxes(columns, 1, 2) @ x
+    inner = np.swapaxes(projected, 1, 2) @ covariance @ projected
     return (np.swapaxes(x, 1, 2) @ x - inner / r) / r
 
 
@@ -355,8 +357,7 @@ def factored(matrices: Array) -> tuple[Array, Array]:
     return roots, inverses
 
 
-# ---------- The paper's truncated decoder (eq. 12): exact likelihood and score in place of an
-# encoder
+# ---------- The paper's truncated decoder (eq. 12): exact likelihood and score
 #
 # With the covariance of what the decoder cuts off added to that of its coordinates the sum is the
 # Ornstein-Uhlenbeck covariance: the likelihood of ``tail="modelled"`` is `evaluate_likelihood`.
@@ -384,31 +385,31 @@ def evaluate_chaos(
         fix = "evaluate_likelihood is the likelihood with the tail, and takes any noise"
         raise InputError("model", expected=expected, got=got, fix=fix)
     each = [one for block in collapsed.blocks for one in single_patterns(block)]
-    parts = [_evaluate(one, state_space, model, density) for one in each]
+    parts = [_evaluate_block(one, state_space, model, density) for one in each]
     return of_all([one.paths for one in each], parts, collapsed.n_paths)
 
 
 # -- one pattern ---------------------------------------------------------------------------
-def _evaluate(
+def _evaluate_block(
     block: Block, state_space: StateSpace, model: ChaosModel, density: Density
 ) -> Evaluation:
     rows, r = rows_of(block), float(state_space.observation_variance)
     if density == "coefficients" and state_space.initial.kind == "deterministic":
         rows = rows.after_first()
     mapped, columns = latent_map(state_space, rows.ages, model), whitened(rows, state_space, model)
-    found = given_rows(rows, columns, state_space)
-    extra, by_r = _rest(block, rows, r, density)
-    by_mean = mapped.decay * rows.adjoint(found.pull).sum(2)
-    by_lambda, by_q, by_v0 = _by_spectra(rows, found, mapped, state_space)
+    row_density = given_rows(rows, columns, state_space)
+    remaining, by_r = _remaining_log_density(block, rows, r, density)
+    by_mean = mapped.decay * rows.adjoint(row_density.pull).sum(2)
+    by_lambda, by_q, by_v0 = _spectral_gradient(rows, row_density, mapped, state_space)
     by_lambda = by_lambda - (rows.ages @ by_mean) * state_space.initial.mean
     return Evaluation(
-        found.log_density + extra,
+        row_density.log_density + remaining,
         by_lambda,
         by_q,
         by_mean.sum(0),
         by_v0,
-        found.by_variance + by_r,
-        _initial_information(rows, found, mapped, columns, r),
+        row_density.by_variance + by_r,
+        _initial_information(rows, row_density, mapped, columns, r),
     )
 
 
@@ -431,30 +432,32 @@ def errors_of(rows: Rows, state_space: StateSpace) -> Array:
     return rows.whiten(rows.estimate - (decay * state_space.initial.mean)[..., None])
 
 
-def _rest(block: Block, rows: Rows, r: float, density: Density) -> tuple[Array, float]:
-    """What the rows leave out of the log density of each path, and its gradient by r.
+def _remaining_log_density(
+    block: Block, rows: Rows, r: float, density: Density
+) -> tuple[Array, float]:
+    """Terms of each path's log density that the rows do not contain, and their gradient by r.
 
-    Rows that observe nothing are zero with variance r: their density is taken out again.
+    Rows without observations are zero with variance r: their density is subtracted.
     """
     n_rows = rows.root.shape[0] * rows.root.shape[1]
     if density == "fields":
         count, square = block.n_values - n_rows, block.misfit
         volume = 0.5 * block.log_weight
     else:
-        count, square = rows.n_seen - n_rows, np.zeros(len(block.paths))
+        count, square = rows.n_determined - n_rows, np.zeros(len(block.paths))
         # Density of c_hat instead of H c_hat: its Jacobian is that of the change.
         volume = np.full(len(block.paths), rows.log_root)
     out = volume - 0.5 * (count * np.log(2 * np.pi * r) + square / r)
     return out, 0.5 * float((square / r**2 - count / r).sum())
 
 
-def _by_spectra(
-    rows: Rows, found: RowDensity, mapped: LatentMap, state_space: StateSpace
+def _spectral_gradient(
+    rows: Rows, row_density: RowDensity, mapped: LatentMap, state_space: StateSpace
 ) -> tuple[Array, Array, Array]:
     """Gradient by lambda (through the covariance alone), q and v0; each (N,)."""
     q, v0 = state_space.linear.noise, state_space.initial.covariance
     start = int(state_space.initial.kind != "deterministic")
-    by = rows.adjoint(found.by_columns)
+    by = rows.adjoint(row_density.by_columns)
     if rows.is_coupled:  # each mode's own coordinates, (T, N, D)
         by = np.einsum("tndn->tnd", by.reshape(*by.shape[:2], -1, len(q)))
     scaled = by * mapped.columns
@@ -464,17 +467,16 @@ def _by_spectra(
 
 
 def _initial_information(
-    rows: Rows, found: RowDensity, mapped: LatentMap, columns: Array, r: float
+    rows: Rows, row_density: RowDensity, mapped: LatentMap, columns: Array, r: float
 ) -> Array:
     """``E' H' Sigma^-1 H E`` with ``E = e^(-lambda t)``, times the number of paths; (N, N)."""
-    n, n_paths = mapped.decay.shape[1], found.pull.shape[2]
+    n, n_paths = mapped.decay.shape[1], row_density.pull.shape[2]
     decay = mapped.decay[..., None] * (np.eye(n) if rows.is_coupled else 1.0)
-    each = precision_of(rows.whiten(decay), columns, found.covariance, r)
+    each = precision_of(rows.whiten(decay), columns, row_density.covariance, r)
     return n_paths * (each[0] if rows.is_coupled else np.diag(each[:, 0, 0]))
 
 
-# ---------- Chaos coordinates given the data: the exact Gaussian posterior that an encoder stands
-# in for
+# ---------- Chaos coordinates given the data: the exact Gaussian posterior
 #
 # Without a prior it is the least-squares projection of paths on the span of the truncated decoder.
 
@@ -510,28 +512,28 @@ def chaos_latents(
 ) -> list[Latents]:
     """Exact posterior of ``(z0, xi)``, one entry for each set of paths with one pattern."""
     return [
-        _of_pattern(one, state_space, model)
+        _latents_of_block(one, state_space, model)
         for block in collapsed.blocks
         for one in single_patterns(block)
     ]
 
 
-def _of_pattern(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
+def _latents_of_block(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
     ages = block.times[:, 0] - block.times[0, 0]
     if model.noise_factor is None and model.tail == "modelled":
-        found = _smoothed(block, ages, state_space, model)
-        return _collected(block, ages, found, state_space, model)
+        posterior = _smoother_posterior(block, ages, state_space, model)
+        return _make_latents(block, ages, posterior, state_space, model)
     rows = rows_of(block, couple=model.noise_factor is not None)
     columns = whitened(rows, state_space, model)
     if model.tail == "modelled":
-        found = _with_tail(rows, columns, state_space, model)
+        posterior = _coupled_posterior(rows, columns, state_space, model)
     else:
         density = given_rows(rows, columns, state_space)
-        found = density.mean, density.covariance
-    return _collected(block, ages, found, state_space, model)
+        posterior = density.mean, density.covariance
+    return _make_latents(block, ages, posterior, state_space, model)
 
 
-def _with_tail(
+def _coupled_posterior(
     rows: Rows, columns: Array, state_space: StateSpace, model: ChaosModel
 ) -> tuple[Array, Array]:
     """Coordinates of modes that the noise couples, with their tail: all rows in one matrix.
@@ -551,7 +553,9 @@ def _with_tail(
     return back @ errors_of(rows, state_space), np.eye(columns.shape[2]) - back @ columns
 
 
-def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosModel) -> Posterior:
+def _smoother_posterior(
+    block: Block, ages: Array, state_space: StateSpace, model: ChaosModel
+) -> Posterior:
     """Coordinates of modes with a modelled tail from the smoothed states, linear in T.
 
     Given all states the data say nothing more: with ``A_n = Cov(c_n)^-1 Cov(c_n, u_n)``,
@@ -561,8 +565,8 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     """
     start = int(state_space.initial.kind == "deterministic")
     mapped = latent_map(state_space, ages[start:], model)
-    known = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
-    gains = np.linalg.solve(mode_covariance(state_space, ages[start:], known, model), known)
+    columns = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
+    gains = np.linalg.solve(mode_covariance(state_space, ages[start:], columns, model), columns)
     n, n_times, size = gains.shape
     at = np.arange(n)
     wide = np.zeros((n_times, n, n, size))
@@ -577,18 +581,18 @@ def _smoothed(block: Block, ages: Array, state_space: StateSpace, model: ChaosMo
     states = chain_mean(*sweep(gram, sides, prior)[:2], prior)
     spread = states[..., n_paths:].reshape(n_times, n, n, size)[:, at, at].transpose(1, 0, 2)
     back = np.swapaxes(gains, 1, 2)
-    covariance = np.eye(size) - back @ known + back @ spread
+    covariance = np.eye(size) - back @ columns + back @ spread
     return back @ states[..., :n_paths].transpose(1, 0, 2), covariance
 
 
-def _collected(
-    block: Block, ages: Array, found: Posterior, state_space: StateSpace, model: ChaosModel
+def _make_latents(
+    block: Block, ages: Array, posterior: Posterior, state_space: StateSpace, model: ChaosModel
 ) -> Latents:
     """Latents from the coordinates of each mode, (N, D, P), or of one problem, (1, D, P).
 
     The latter are initial states by mode, then (k, l) with l fastest.
     """
-    (mean, covariance), initial = found, state_space.initial
+    (mean, covariance), initial = posterior, state_space.initial
     n, n_paths = state_space.n_modes, len(block.paths)
     deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
     if len(mean) == 1 < n or model.noise_factor is not None:
@@ -633,10 +637,10 @@ def project_on_decoder(
     for block in collapsed.blocks:
         for one in single_patterns(block):
             ages = one.times[:, 0] - one.times[0, 0]
-            yield _project(one, _columns(ages, eigenvalues, n_time, horizon))
+            yield _project(one, _decoder_columns(ages, eigenvalues, n_time, horizon))
 
 
-def _columns(ages: Array, eigenvalues: Array, n_time: int, horizon: float) -> Array:
+def _decoder_columns(ages: Array, eigenvalues: Array, n_time: int, horizon: float) -> Array:
     """Decay and responses of each mode, (T, N, 1 + K)."""
     ones = np.ones(len(eigenvalues))
     curves = propagate(CosineBasis(horizon), ages, eigenvalues, ones, n_time)
@@ -654,5 +658,5 @@ def _project(block: Block, columns: Array) -> Projected:
     weights = np.linalg.pinv(design) @ w
     residual = ((w - design @ weights) ** 2).sum((0, 1))
     product = "tnd,dp->tnp" if rows.is_coupled else "tnd,ndp->tnp"
-    found = weights[0] if rows.is_coupled else weights
-    return Projected(block.paths, np.einsum(product, columns, found, optimize=True), residual)
+    solution = weights[0] if rows.is_coupled else weights
+    return Projected(block.paths, np.einsum(product, columns, solution, optimize=True), residual)

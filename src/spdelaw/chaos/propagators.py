@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.chaos.bases import (
-    SLACK,
+    HORIZON_SLACK,
     Array,
     TimeBasis,
     as_floating,
@@ -62,7 +62,7 @@ def response_by_quadrature(
     x = constant(h[:, None], eigenvalues, xp) * eigenvalues
     forcing = constant(_piecewise_legendre(basis, knots, n_time), eigenvalues, xp)
     inputs = xp.matmul(legendre_moments(x, N_NODES, xp), forcing)  # (pieces, N, K)
-    states = _advance(xp.exp(-x)[..., None], inputs, xp)
+    states = _affine_recursion(xp.exp(-x)[..., None], inputs, xp)
     return xp.moveaxis(states[np.searchsorted(knots, times)], 1, 2)
 
 
@@ -90,7 +90,7 @@ def _piecewise_legendre(basis: TimeBasis, knots: np.ndarray, n_time: int) -> np.
     return h[..., None] * (table @ m)
 
 
-def _advance(factors: Array, inputs: Array, xp: Any) -> Array:
+def _affine_recursion(factors: Array, inputs: Array, xp: Any) -> Array:
     """``y_{i+1} = a_i y_i + b_i`` from zero; shape (pieces + 1, N, K)."""
     states = [xp.zeros_like(inputs).sum(0)]
     for factor, given in zip(factors, inputs, strict=True):
@@ -98,8 +98,7 @@ def _advance(factors: Array, inputs: Array, xp: Any) -> Array:
     return xp.stack(states)
 
 
-# ---------- The propagators by the classical Runge-Kutta method, as in the paper: torchdiffeq's
-# ``rk4``
+# ---------- Propagators by the classical Runge-Kutta method, as in the paper (torchdiffeq ``rk4``)
 #
 # Two ways to set up eqs. 10 and 11. *Shared*: decay and unit responses, N (1 + K) states, once for
 # all paths. *Per path*: every path carries its own z0 and all N (1 + K L) states (1032 in the
@@ -109,7 +108,7 @@ def _advance(factors: Array, inputs: Array, xp: Any) -> Array:
 
 
 #: Largest lambda dt at which the method still damps: |1 - x + x^2/2 - x^3/6 + x^4/24| < 1.
-STABLE = 2.785
+RK4_STABILITY = 2.785
 
 
 def rk4_responses(
@@ -128,7 +127,7 @@ def rk4_responses(
         >>> float(np.round(decay[-1, 0], 6)), psi.shape
         (0.367879, (101, 4, 1))
     """
-    torch, odeint = _solver()
+    torch, odeint = _import_solver()
     inside = namespace(eigenvalues)
     lam = check_eigenvalues(eigenvalues, torch)
     k = whole("n_time", n_time, 1)
@@ -172,7 +171,7 @@ def rk4_states(
         >>> tuple(states.shape)
         (2, 1, 7, 2)
     """
-    torch, odeint = _solver()
+    torch, odeint = _import_solver()
     lam = check_eigenvalues(eigenvalues, torch)
     b = check_noise_factor(noise_factor, lam, torch)
     factor = torch.diag(b) if b.ndim == 1 else b
@@ -180,8 +179,10 @@ def rk4_states(
     if z0.ndim != 2 or z0.shape[1] != lam.shape[0]:
         expected, fix = f"shape (paths, {lam.shape[0]})", "one row per path: initial[None, :]"
         raise InputError("initial", expected=expected, got=f"shape {tuple(z0.shape)}", fix=fix)
-    rest = torch.zeros(len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device)
-    start = torch.cat([z0[:, None], rest], 1)
+    first_order_start = torch.zeros(
+        len(z0), k * len(factor), lam.shape[0], dtype=lam.dtype, device=lam.device
+    )
+    start = torch.cat([z0[:, None], first_order_start], 1)
 
     def slope(t: Array, y: Array) -> Array:
         m = _forcing(basis, t, k, y, torch)
@@ -216,7 +217,7 @@ def decode_states(states: Array, coordinates: Array) -> Array:
     return xp.moveaxis(states[:, :, 0], 0, 1) + xp.einsum("tpan,pa->ptn", states[:, :, 1:], xi)
 
 
-def _solver() -> tuple[Any, Any]:
+def _import_solver() -> tuple[Any, Any]:
     try:
         torch, torchdiffeq = map(importlib.import_module, ("torch", "torchdiffeq"))
     except ImportError as error:
@@ -237,8 +238,8 @@ def _integrate(
     t = check_ages(times, check_basis(basis).horizon)
     grid = t if t[0] == 0.0 else np.concatenate([[0.0], t])
     fastest = float(lam.detach().max()) * np.diff(grid).max(initial=0.0)
-    if not fastest < STABLE:
-        expected = f"lambda dt below {STABLE}, where rk4 is stable"
+    if not fastest < RK4_STABILITY:
+        expected = f"lambda dt below {RK4_STABILITY}, where rk4 is stable"
         fix = "use method='closed_form', or a finer grid of times"
         raise ConvergenceError("rk4 propagators", expected=expected, got=f"{fastest:.3g}", fix=fix)
     if len(grid) == 1:
@@ -466,8 +467,7 @@ def _check_shapes(curves: Propagators, initial: Array, coordinates: Array) -> No
         raise InputError("initial", expected=expected, got=got, fix=fix) from error
 
 
-# ---------- What the truncation at K cuts off: the covariance of the noise beyond it, in closed
-# form
+# ---------- Covariance of the tail beyond K, in closed form
 #
 # The stochastic part of mode n is ``c_n(t) = sum_{k <= K} z_k(t) xi_k + r_n(t)`` with a remainder
 # that is Gaussian, independent of the coordinates kept, and has
@@ -589,7 +589,7 @@ def chaos_coordinates(
         >>> dict(chaos_coordinates(paths, heat, CosineBasis(), n_time=4).sizes)
         {'path': 5, 'k': 4, 'l': 3}
     """
-    increments, edges = _increments(simulated, equation, check_basis(basis))
+    increments, edges = _noise_increments(simulated, equation, check_basis(basis))
     m = basis.values(0.5 * (edges[:-1] + edges[1:]), whole("n_time", n_time, 1))
     scaled = increments.values / np.sqrt(equation.noise_variance)
     xi = np.matmul(m.T, scaled)  # (K, steps) by (paths, steps, L)
@@ -598,7 +598,7 @@ def chaos_coordinates(
     return xr.DataArray(xi, dims=("path", "k", "l"), coords=coords, name="xi")
 
 
-def _increments(
+def _noise_increments(
     simulated: xr.Dataset, equation: SpectralSPDE, basis: TimeBasis
 ) -> tuple[xr.DataArray, np.ndarray]:
     """Noise increments (path, time, mode) and the ends of their steps, counted from 0."""
@@ -612,7 +612,7 @@ def _increments(
         got, fix = f"q = {equation.noise_variance}", "pass the equation that was simulated"
         raise DataError("equation", expected=expected, got=got, fix=fix)
     edges = np.append(0.0, increments["time"].values - equation.initial_time)
-    if abs(edges[-1] - basis.horizon) > SLACK * basis.horizon:
+    if abs(edges[-1] - basis.horizon) > HORIZON_SLACK * basis.horizon:
         expected = f"times up to T = {basis.horizon:g} after the initial one"
         fix = f"CosineBasis(horizon={edges[-1]:g})"
         raise DataError("simulated", expected=expected, got=f"up to {edges[-1]:g}", fix=fix)

@@ -17,51 +17,53 @@ from spdelaw.infer.parameters import Parametrisation, parametrise, starting_vect
 from spdelaw.statespace.collapse import Collapsed, collapse
 from spdelaw.statespace.likelihood import evaluate_likelihood
 
-# ---------- Modes beyond the reported ones, where the grid cannot keep them apart
+# ---------- Nuisance modes, where the grid cannot separate them from the reported ones
 #
 # Noisy or gappy data: as many nuisance modes as leave a residual that is white in time.
 #
 # Complete, noise-free data are unforgiving, because every value counts and a model with too
 # few modes is simply wrong. There the fields are first reduced to their leading principal
-# components: what those leave over is below rounding for any practical purpose, the likelihood
-# of the components is exact, and its conditioning is benign. The number of modes behind them is
-# then chosen by likelihood, with a law of four numbers on a sample of the paths.
+# components: the residual is below rounding for any practical purpose, the likelihood of the
+# components is exact, and its conditioning is benign. Likelihood then chooses the number of modes
+# behind them, with a law of four numbers on a sample of the paths.
 
 
 Array = np.ndarray
 
 #: Residuals less correlated than this from one time to the next count as white noise.
-WHITE = 0.05
+WHITE_CORRELATION = 0.05
 #: Standard errors that a correlation of white residuals may have: at most 1 % have more.
-CHANCE = 2.6
-#: Residual energy below this share of the field's is left to the noise.
+CHANCE_DEVIATIONS = 2.6
+#: Residual energy below this share of the field's counts as noise.
 NEGLIGIBLE = 1e-8
-#: Paths looked at, and how many of them where they have more values than these together.
-SAMPLE, FEW, MANY_VALUES = 24, 4, 2_000_000
+#: Most and fewest paths of the sample, and the values that it may have together.
+MOST_SAMPLED, FEWEST_SAMPLED, SAMPLED_VALUES = 24, 4, 2_000_000
 #: Most modes in all: with one pattern for all paths, and with one per path or where even the first
 #: number leaves more than white noise.
-MOST_SHARED, MOST_OWN = 64, 20
+MOST_SHARED, MOST_PER_PATTERN = 64, 20
 
 
 def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
-    """Number of nuisance modes, by the lag-one correlation of what is still left over.
+    """Number of nuisance modes, by the lag-one correlation of the residual.
 
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it. Modes that hold the fields to rounding are
     the fewest that do: the law of one more, without energy, has no maximum. Where no number makes
     it white, as in raw fields whose mean lies outside the modes, many cost more than they mend.
     """
-    sample, t = _sample(observed)
+    sample, t = _sample_values(observed)
     missing = np.isnan(sample)
     energy = float(np.nansum(sample**2))
-    most = min(MOST_OWN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1)
+    most = min(
+        MOST_PER_PATTERN if missing.any() else MOST_SHARED, int((~missing).sum(-1).max()) - 1
+    )
     most = observed.domain.available(most)
 
     def residual_of(total: int) -> tuple[Array, float]:
         return _residual(sample, t, observed.basis(total), observed.products(total))
 
-    total, correlation, limit, below = n_modes, 0.0, WHITE, n_modes
-    few = max(min(most, MOST_OWN), n_modes)
+    total, correlation, limit, below = n_modes, 0.0, WHITE_CORRELATION, n_modes
+    few = max(min(most, MOST_PER_PATTERN), n_modes)
     for total in [*_ladder(n_modes, max(most, n_modes)), few]:
         residual, left = residual_of(total)
         if left <= NEGLIGIBLE * energy:
@@ -69,12 +71,12 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
             total, correlation = next(between, total), 0.0
             break
         correlation, below = _lag_one(residual), total + 1
-        limit = max(WHITE, CHANCE / np.sqrt(_free_pairs(residual, total)))
+        limit = max(WHITE_CORRELATION, CHANCE_DEVIATIONS / np.sqrt(_free_pairs(residual, total)))
         if correlation < limit:
             break
     compared = {"residual_correlation": correlation, "white_below": limit}
-    if correlation > WHITE:
-        compared["residual_mean"] = _steady(residual)
+    if correlation > WHITE_CORRELATION:
+        compared["residual_mean"] = _share_of_mean(residual)
     return Decision(total - n_modes, compared)
 
 
@@ -85,31 +87,35 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
     """
     scores: dict[int, float] = {}
 
-    def at(n: int) -> float:
+    def cached_score(n: int) -> float:
         if n not in scores:
             scores[n] = score(n)
         return scores[n]
 
     rungs = _ladder(least, most)
-    best = max(rungs, key=at)
+    best = max(rungs, key=cached_score)
     i = rungs.index(best)
     low, high = rungs[max(i - 1, 0)], rungs[min(i + 1, len(rungs) - 1)]
-    if at(max(best - 1, least)) <= at(best) >= at(min(best + 1, most)):
+    if (
+        cached_score(max(best - 1, least))
+        <= cached_score(best)
+        >= cached_score(min(best + 1, most))
+    ):
         return best
     while high - low > 2:
         a, b = low + (high - low) // 3, high - (high - low) // 3
-        low, high = (low, b) if at(a) >= at(b) else (a, high)
-    return max(range(low, high + 1), key=at)
+        low, high = (low, b) if cached_score(a) >= cached_score(b) else (a, high)
+    return max(range(low, high + 1), key=cached_score)
 
 
-def _sample(observed: Observed) -> tuple[Array, Array]:
+def _sample_values(observed: Observed) -> tuple[Array, Array]:
     """Values of some paths, and their times."""
     of_one = int(np.prod(observed.values.shape[1:]))
-    return first_paths(observed, min(SAMPLE, max(FEW, MANY_VALUES // of_one)))
+    return first_paths(observed, min(MOST_SAMPLED, max(FEWEST_SAMPLED, SAMPLED_VALUES // of_one)))
 
 
 def first_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
-    """Values of the first paths that are looked at here, and their times."""
+    """Values of the first paths, and their times."""
     values, times = observed.first(n_paths), observed.times
     times = times if times.ndim == 1 else times[:n_paths]
     return values, times[..., : values.shape[1]]
@@ -118,17 +124,17 @@ def first_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
 def residual_correlation(
     observed: Observed, basis: Array, products: Products | None = None
 ) -> tuple[float, float]:
-    """Lag-one correlation over time of what least squares leaves over, and its standard error."""
-    residual, _ = _residual(*_sample(observed), basis, products)
+    """Lag-one correlation over time of the least-squares residual, and its standard error."""
+    residual, _ = _residual(*_sample_values(observed), basis, products)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
 
 
 def _free_pairs(residual: Array, n_modes: int) -> float:
-    """Independent pairs of neighbours in time that least squares leaves of those seen."""
+    """Observed pairs of neighbouring times, less the degrees of freedom of least squares."""
     pairs = ~np.isnan(residual[:, 1:] + residual[:, :-1])
-    seen = (~np.isnan(residual)).sum(-1)
-    free = np.maximum(seen - n_modes, 0).sum() / max(seen.sum(), 1)
+    n_observed = (~np.isnan(residual)).sum(-1)
+    free = np.maximum(n_observed - n_modes, 0).sum() / max(n_observed.sum(), 1)
     return max(float(pairs.sum() * free), 1.0)
 
 
@@ -149,12 +155,12 @@ def _residual(
     return values - estimate @ phi.T, collapsed.misfit
 
 
-def _steady(residual: Array) -> float:
-    """Share of what is left over that stays at each point, (P, T, M) with NaN for missing."""
-    seen = ~np.isnan(residual)
-    known, n = np.where(seen, residual, 0.0), np.maximum(seen.sum((0, 1)), 1)
-    total = float((known**2).sum())
-    return float((known.sum((0, 1)) ** 2 / n).sum()) / total if total > 0 else 0.0
+def _share_of_mean(residual: Array) -> float:
+    """Share of the residual's energy in its mean at each point; (P, T, M), NaN for missing."""
+    is_observed = ~np.isnan(residual)
+    filled, n = np.where(is_observed, residual, 0.0), np.maximum(is_observed.sum((0, 1)), 1)
+    total = float((filled**2).sum())
+    return float((filled.sum((0, 1)) ** 2 / n).sum()) / total if total > 0 else 0.0
 
 
 def _lag_one(residual: Array) -> float:
@@ -164,48 +170,48 @@ def _lag_one(residual: Array) -> float:
     return float(2.0 * np.where(both, now * then, 0.0).sum() / power) if power > 0 else 0.0
 
 
-# ---------- How many modes: the number with the least Bayesian information criterion
+# ---------- Number of modes by the least Bayesian information criterion
 #
-# Every candidate explains all observed values, with white noise for what its modes leave over,
-# so the criteria compare like with like: ``BIC = -2 log p + k log(number of rows)``.
+# Every candidate explains all observed values, with white noise for its residual, so the criteria
+# compare like with like: ``BIC = -2 log p + k log(number of rows)``.
 
 
 #: Coordinates of a law by group.
 Parameters = dict[str, Array]
 
-#: Paths that the choice looks at, and the most modes it considers.
-PATHS, MOST = 40, 32
+#: Paths that the choice uses, and the most modes it considers.
+BIC_PATHS, MOST_MODES = 40, 32
 #: The most with gaps, and of coupled modes; rows of data for each number in a row of their drift.
-MOST_GAPPY, MOST_COUPLED, ROWS = 20, 12, 10
-#: Times of a record with gaps that the choice looks at.
+MOST_GAPPY, MOST_COUPLED, ROWS_PER_COUPLING = 20, 12, 10
+#: Times of a record with gaps that the choice uses.
 TIMES_GAPPY = 400
 #: Share of a mode, relative to the largest, that those before it do not hold: less is none.
-ALIKE = 1e-10
+DEPENDENT_SHARE = 1e-10
 #: Energy beyond the modes, relative to the field's, that counts as none.
-NOTHING_LEFT = 1e-16
+NO_RESIDUAL = 1e-16
 
 
 def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
-    """Number of modes by BIC on the first paths, and a sentence that says so.
+    """Number of modes by BIC on the first paths, and a sentence for the user.
 
     Args:
         observed: the data.
-        couples: whether the modes will be coupled. They are judged as single ones all the same, but
-            are no more than the data can tell the couplings of.
+        couples: whether the modes will be coupled. The criterion treats them as single ones all
+            the same, but limits their number by the couplings that the data determine.
     """
-    values, times = first_paths(observed, PATHS)
+    values, times = first_paths(observed, BIC_PATHS)
     is_gappy = bool(np.isnan(values).any())
     if is_gappy:
         values, times = values[:, :TIMES_GAPPY], times[..., :TIMES_GAPPY]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
-    wide = observed.basis(observed.domain.available(min(MOST + 1, len(observed.points))))
-    apart = min(int(np.linalg.matrix_rank(wide)) - 1, _told_apart(wide))
-    most = min(MOST, max(min(per_row - 1, apart), 1))
+    wide = observed.basis(observed.domain.available(min(MOST_MODES + 1, len(observed.points))))
+    apart = min(int(np.linalg.matrix_rank(wide)) - 1, _n_distinguishable(wide))
+    most = min(MOST_MODES, max(min(per_row - 1, apart), 1))
     most = min(most, MOST_GAPPY) if is_gappy else most
     if couples:
         rows = observed.n_paths * observed.times.shape[-1]
-        most = min(most, MOST_COUPLED, max(rows // ROWS, 1))
+        most = min(most, MOST_COUPLED, max(rows // ROWS_PER_COUPLING, 1))
     energy = float(np.nansum(values**2))
 
     @functools.cache
@@ -213,28 +219,28 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
         return collapse(values, times, observed.basis(n))
 
     for n in range(1, most + 1):
-        if collapsed(n).misfit <= NOTHING_LEFT * energy:
+        if collapsed(n).misfit <= NO_RESIDUAL * energy:
             return n, f"{n} modes chosen: they hold the fields to rounding"
     laws: dict[int, Parameters] = {}
-    best = likeliest_total(lambda n: -_bic(observed, collapsed(n), laws), 1, most)
+    best = likeliest_total(lambda n: -_bic_of(observed, collapsed(n), laws), 1, most)
     sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
     if best == most:
         sentence += "; the criterion would take more"
     return best, sentence
 
 
-def _told_apart(basis: Array) -> int:
-    """How many of the first modes the points tell apart.
+def _n_distinguishable(basis: Array) -> int:
+    """How many of the first modes are linearly independent at the points.
 
-    Two levels of a box do not tell its first modes apart, however many points there are.
+    Two levels of a box do not separate its first modes, however many points there are.
     """
     diagonal = np.abs(np.diag(np.linalg.qr(basis, mode="r")))
-    alike = diagonal < ALIKE * diagonal.max()
+    alike = diagonal < DEPENDENT_SHARE * diagonal.max()
     return int(alike.argmax()) if alike.any() else len(diagonal)
 
 
-def _bic(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) -> float:
-    """The criterion of as many modes as are collapsed; their law joins ``laws``."""
+def _bic_of(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) -> float:
+    """BIC of the collapsed modes; stores their law in ``laws``."""
     n = collapsed.n_modes
     n_rows = collapsed.n_paths * len(collapsed.blocks[0].times)
     variance = max(collapsed.misfit / max(collapsed.n_values - n * n_rows, 1.0), 1e-300)
@@ -244,20 +250,20 @@ def _bic(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) 
     first = np.concatenate([block.estimate[0] for block in collapsed.blocks], axis=1).mean(1)
     moments = moments._replace(mean=first)
     evaluate = functools.partial(evaluate_likelihood, collapsed)
-    start = _continued(free, starting_vector(free, moments), laws)
+    start = _warm_start(free, starting_vector(free, moments), laws)
     try:
-        found = estimate(log_posterior(free, evaluate, moments, Model(), start), rough=True)
+        fitted = estimate(log_posterior(free, evaluate, moments, Model(), start), rough=True)
     except ConvergenceError:
         return np.inf
-    laws[n] = {name: found.full[where] for name, where in free.slices.items()}
-    return -2.0 * found.log_likelihood + found.n_free * np.log(n_rows)
+    laws[n] = {name: fitted.full[where] for name, where in free.slices.items()}
+    return -2.0 * fitted.log_likelihood + fitted.n_free * np.log(n_rows)
 
 
-def _continued(free: Parametrisation, start: Array, laws: dict[int, Parameters]) -> Array:
-    """A start in which the first modes are those of the nearest law that is known."""
+def _warm_start(free: Parametrisation, start: Array, laws: dict[int, Parameters]) -> Array:
+    """A start whose first modes are those of the fitted law with the nearest number of modes."""
     n = free.n_modes
     if laws:
-        for name, known in laws[min(laws, key=lambda m: abs(m - n))].items():
-            own = start[free.slices[name]]  # a view
-            own[: len(known)] = known[: len(own)]
+        for name, coordinates in laws[min(laws, key=lambda m: abs(m - n))].items():
+            target = start[free.slices[name]]  # a view
+            target[: len(coordinates)] = coordinates[: len(target)]
     return start

@@ -1,11 +1,11 @@
 """The chaos engine: the paper's truncated model with exact Gaussian inference.
 
-``tail="modelled"``: what K functions of time cut off is part of the model. The coefficients are
+``tail="modelled"``: the tail beyond K functions of time is part of the model. The coefficients are
 then Ornstein-Uhlenbeck processes again, their likelihood is that of the exact engine, and so is its
 maximum. The chaos coordinates come after, from `chaos_posterior`.
 
 ``tail="dropped"``: maximum likelihood of the paper's decoder, and what the truncation costs. The
-observation variance has to carry what K functions of time cut off, so it is part of the estimate
+observation variance has to carry the tail beyond K functions of time, so it is part of the estimate
 also for data without noise.
 """
 
@@ -44,8 +44,8 @@ Array = np.ndarray
 #: Mean square outside the modes, relative to the field's, below which there is no noise.
 NOISE_FREE = 1e-12
 #: Paths whose projection gives the first guess of the observation variance.
-SAMPLE = 24
-BIASED = (
+PROJECTED_PATHS = 24
+BIASED_NOTE = (
     "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
     "the spectra are biased; tail='modelled' is not"
 )
@@ -90,7 +90,7 @@ class Chaos(Engine):
         whole("threads", self.threads, 1)
 
     def check(self, model: Model, bootstrap: int) -> None:
-        """Refuse what the expansion has no place for."""
+        """Refuse options that the expansion does not support."""
         super().check(model, bootstrap)
         if model.couples_drift:
             expected = "'diagonal' or 'parametric' with engine='chaos'"
@@ -106,10 +106,10 @@ class Chaos(Engine):
         chaos = ChaosModel(self.n_time, observed.span, self.tail)  # type: ignore[arg-type]
         loss: dict[str, Any] = {"truncation_loss": 0.0, "truncation_loss_of": "fields"}
         if self.tail == "modelled":
-            found = maximum_likelihood(observed, n_modes, model, self.threads)
+            fit = maximum_likelihood(observed, n_modes, model, self.threads)
         else:
-            found, loss = fit_truncated(observed, n_modes, model, chaos)
-        law = assemble(found, observed, model, run["level"])
+            fit, loss = fit_truncated(observed, n_modes, model, chaos)
+        law = assemble(fit, observed, model, run["level"])
         facts = {
             "engine": self.name,
             "tail": self.tail,
@@ -122,7 +122,7 @@ class Chaos(Engine):
 
 # -- the paper's decoder, its tail dropped --------------------------------------------------------
 def check_truncated(model: Model, bootstrap: int) -> None:
-    """Refuse what the truncated model has no place for."""
+    """Refuse options that the truncated model does not support."""
     carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
     spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
     exact = "pass tail='modelled', or engine='exact'"
@@ -143,27 +143,37 @@ def fit_truncated(
 ) -> tuple[Fit, dict[str, Any]]:
     """Estimate, and the log-likelihood per path that the truncation costs."""
     clock = time.perf_counter()
-    known, weights = fixed_noise(model, len(observed.points))
+    fixed_variance, weights = fixed_noise(model, len(observed.points))
     collapsed = collapse(observed.values, observed.times, observed.basis(n_modes), weights)
     read = time.perf_counter()
-    maximum = _maximiser(collapsed, observed, model, chaos, known)
-    found = maximum(lambda p: evaluate_chaos(collapsed, p, chaos))
+    maximum = _make_maximiser(collapsed, observed, model, chaos, fixed_variance)
+    truncated = maximum(lambda p: evaluate_chaos(collapsed, p, chaos))
     seconds = {"read": read - clock, "maximise": time.perf_counter() - read}
-    notes = (BIASED.format(chaos.n_time),)
-    fit = Fit(found, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
+    notes = (BIASED_NOTE.format(chaos.n_time),)
+    fit = Fit(truncated, n_modes, "chaos", collapsed.n_values, 0.0, notes=notes, seconds=seconds)
     gain: float | None
     outside, energy = _outside_variance(collapsed), sum(collapsed.map(energy_of))
-    if known is not None or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values:
+    if (
+        fixed_variance is not None
+        or outside > NOISE_FREE * (energy + collapsed.misfit) / collapsed.n_values
+    ):
         exact = maximum(lambda p: evaluate_likelihood(collapsed, p), outside, polish=False)
-        of, gain = "fields", exact.log_likelihood - found.log_likelihood
+        loss_of, gain = "fields", exact.log_likelihood - truncated.log_likelihood
     else:
-        of, gain = "coefficients", _gain_of_coefficients(fit, collapsed, observed, model, chaos)
+        loss_of, gain = (
+            "coefficients",
+            _gain_of_coefficients(fit, collapsed, observed, model, chaos),
+        )
     loss = None if gain is None else gain / collapsed.n_paths
-    return fit, {"truncation_loss": loss, "truncation_loss_of": of}
+    return fit, {"truncation_loss": loss, "truncation_loss_of": loss_of}
 
 
-def _maximiser(
-    collapsed: Collapsed, observed: Observed, model: Model, chaos: ChaosModel, known: float | None
+def _make_maximiser(
+    collapsed: Collapsed,
+    observed: Observed,
+    model: Model,
+    chaos: ChaosModel,
+    fixed_variance: float | None,
 ) -> Callable[..., Estimate]:
     """Maximisation of a likelihood of the modes, from moments and a projection."""
     outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
@@ -171,14 +181,16 @@ def _maximiser(
     rounding = NOISE_FREE * float((moments.energy * gram).max())
     noise = APART * max(outside, rounding) / gram
     kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
-    parametrisation = parametrise(model, observed.domain, n, kind, moments, known_variance=known)
+    parametrisation = parametrise(
+        model, observed.domain, n, kind, moments, known_variance=fixed_variance
+    )
 
     def maximum(evaluate: Evaluate, first: float = 0.0, *, polish: bool = True) -> Estimate:
         """From another observation variance than that of the projection, where one is given."""
-        variance = known or first or _projection_variance(collapsed, moments.drift, chaos)
-        own = moments._replace(observation_variance=variance)
+        variance = fixed_variance or first or _projection_variance(collapsed, moments.drift, chaos)
+        start_moments = moments._replace(observation_variance=variance)
         try:
-            posterior = log_posterior(parametrisation, _guarded(evaluate), own, model)
+            posterior = log_posterior(parametrisation, _guard_range(evaluate), start_moments, model)
             return estimate(posterior, polish=polish)
         except FloatingPointError as error:
             expected = "a maximum of the truncated likelihood"
@@ -189,27 +201,27 @@ def _maximiser(
 
 
 def _outside_variance(collapsed: Collapsed) -> float:
-    """Mean square of what the modes leave over in each row."""
+    """Mean square of the residual of the modes in each row."""
     spare = collapsed.n_values - collapsed.n_states
     return collapsed.misfit / spare if spare > 0 else 0.0
 
 
 def _projection_variance(collapsed: Collapsed, eigenvalues: Array, chaos: ChaosModel) -> float:
-    """Mean square of what the decoder leaves over of the first paths."""
+    """Mean square of the decoder's residual on the first paths."""
     first = collapsed.blocks[0]
-    sample = some_paths(first, np.arange(len(first.paths)) < SAMPLE)
-    part = Collapsed((sample,), len(sample.paths), collapsed.n_modes)
-    found = project_on_decoder(part, eigenvalues, chaos.n_time, chaos.horizon)
-    total = part.misfit + sum(float(p.residual.sum()) for p in found)
-    return max(total, 1e-12 * energy_of(sample)) / max(part.n_values, 1.0)
+    sample = some_paths(first, np.arange(len(first.paths)) < PROJECTED_PATHS)
+    sampled = Collapsed((sample,), len(sample.paths), collapsed.n_modes)
+    projections = project_on_decoder(sampled, eigenvalues, chaos.n_time, chaos.horizon)
+    total = sampled.misfit + sum(float(p.residual.sum()) for p in projections)
+    return max(total, 1e-12 * energy_of(sample)) / max(sampled.n_values, 1.0)
 
 
-def _guarded(evaluate: Evaluate) -> Evaluate:
-    """The same, with the maximiser's own signal where a trial step has gone too far."""
+def _guard_range(evaluate: Evaluate) -> Evaluate:
+    """Likelihood that raises `FloatingPointError`, for the maximiser, at a step out of range."""
 
     def guarded(p: StateSpace) -> Evaluation:
-        parts = (p.linear.drift, p.linear.noise, p.initial.covariance)
-        numbers = np.concatenate([operators.diagonal(part) for part in parts])
+        state_operators = (p.linear.drift, p.linear.noise, p.initial.covariance)
+        numbers = np.concatenate([operators.diagonal(operator) for operator in state_operators])
         r = float(p.observation_variance)
         if not (np.isfinite(numbers).all() and np.isfinite(r) and r > 0):
             raise FloatingPointError("parameters out of range")
@@ -228,15 +240,15 @@ def _gain_of_coefficients(
     statistics = statistics_of(observed, fit.n_modes)
     if statistics is None:
         return None
-    found = fit.estimate.state_space
-    fixed, priors = _of_operators(model.fixed), _of_operators(model.priors)
-    same = dataclasses.replace(model, initial=found.initial.kind, fixed=fixed, priors=priors)
-    whole = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
-    cut = evaluate_chaos(collapsed, found, chaos, density="coefficients").log_likelihood
-    return whole - float(cut.sum())
+    state_space = fit.estimate.state_space
+    fixed, priors = _operator_entries(model.fixed), _operator_entries(model.priors)
+    same = dataclasses.replace(model, initial=state_space.initial.kind, fixed=fixed, priors=priors)
+    untruncated = fit_statistics(statistics, observed.domain, same).estimate.log_likelihood
+    truncated = evaluate_chaos(collapsed, state_space, chaos, density="coefficients").log_likelihood
+    return untruncated - float(truncated.sum())
 
 
-def _of_operators(words: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is said of drift and noise alone: noise-free statistics know no other coordinates."""
+def _operator_entries(words: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Entries for drift and noise alone: noise-free statistics have no other coordinates."""
     others = ("observation_std", "initial_")
     return {k: v for k, v in (words or {}).items() if not k.startswith(others)}

@@ -1,4 +1,4 @@
-"""What the filter is shown: fields, or their principal components, and the modes behind them."""
+"""Design of the filter: fields, or their principal components, and the modes behind them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from spdelaw.data.executors import LocalExecutor
 from spdelaw.data.observed import Observed
 from spdelaw.domains.products import Products
 from spdelaw.errors import DataError
-from spdelaw.infer.engines.candidates import MOST_SHARED, SAMPLE, likeliest_total, needed_nuisance
+from spdelaw.infer.engines.candidates import (
+    MOST_SAMPLED,
+    MOST_SHARED,
+    likeliest_total,
+    needed_nuisance,
+)
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import MomentEstimates, of_components
 from spdelaw.infer.objective import estimate, log_posterior
@@ -23,14 +28,14 @@ from spdelaw.statespace.likelihood import evaluate_likelihood
 
 # ---------- Passes over observed fields for a design, piece by piece
 #
-# Each answers a question about all values and brings back few numbers, so that lazy data are never
-# whole in the memory of one process.
+# Each pass reduces all values to a few numbers, so that lazy data are never whole in the memory of
+# one process.
 
 
 Array = np.ndarray
 
-#: Rows that the principal components are found from, about.
-ROWS = 4000
+#: Number of rows, about, that the principal components are computed from.
+COMPONENT_ROWS = 4000
 #: Principal components with less than this share of the first one's variance are dropped.
 COMPONENT_TOLERANCE = 1e-6
 #: Working noise variance of the components, relative to their least increment.
@@ -45,25 +50,25 @@ def principal_components(observed: Observed) -> tuple[Array, float] | None:
     None where the spectrum has no gap to rounding, that is, where there is noise.
     """
     pieces, shape = observed.pieces(), observed.values.shape
-    step = max(1, shape[0] * shape[1] // ROWS)
+    step = max(1, shape[0] * shape[1] // COMPONENT_ROWS)
     blocks = [
         [piece, path.start, time.start]
         for block, path in zip(pieces.blocks, pieces.paths, strict=True)
         for piece, time in zip(block, pieces.times, strict=True)
     ]
-    rows = np.concatenate(observed.executor.map(_some_rows, blocks, shape[1], step))
+    rows = np.concatenate(observed.executor.map(_every_nth_row, blocks, shape[1], step))
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
     share = (s / s[0]) ** 2
     if share[int(0.7 * len(share))] > 1e-10:
         return None
     keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
-    increments = np.diff(np.asarray(observed.first(SAMPLE) @ keep), axis=1).var((0, 1))
+    increments = np.diff(np.asarray(observed.first(MOST_SAMPLED) @ keep), axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
 
 
-def _some_rows(part: list, n_times: int, step: int) -> Array:
+def _every_nth_row(piece: list, n_times: int, step: int) -> Array:
     """Every ``step``-th row of the whole data set that lies in a piece; (R, M)."""
-    values, path, time = part
+    values, path, time = piece
     index = n_times * (path + np.arange(len(values)))[:, None] + time + np.arange(values.shape[1])
     return values[index % step == 0]
 
@@ -91,14 +96,13 @@ def projected(observed: Observed, keep: Array) -> Array:
     return np.concatenate([np.concatenate(block, axis=1) for block in parts])
 
 
-# ---------- What the filter is shown: fields, or their principal components, and the modes behind
-# them
+# ---------- The design: observations as a regression on the modes
 
 
-#: Paths, and every how many-th time, that the choice of nuisance modes looks at.
-SAMPLE_PATHS, THIN = 40, 4
-#: Share of what the modes leave over from which a mean that stays is named.
-STEADY = 0.3
+#: Paths, and stride in time, of the data that choose the number of nuisance modes.
+SAMPLE_PATHS, TIME_STRIDE = 40, 4
+#: Share of the residual's energy in a constant mean from which on a note reports it.
+STEADY_SHARE = 0.3
 
 
 class Design(NamedTuple):
@@ -106,7 +110,7 @@ class Design(NamedTuple):
 
     Attributes:
         observed: the data; ``values`` are fields, or their principal components.
-        basis: eigenfunctions as the values see them, (M, N + nuisance).
+        basis: eigenfunctions at the points, or their components, (M, N + nuisance).
         n_nuisance: modes that are modelled and not reported.
         known: observation variance where it is not estimated.
         weights: relative precision of each point, (M,), or of each value, (P, T, M).
@@ -129,18 +133,20 @@ class Design(NamedTuple):
     mu: Array = np.zeros(0)
 
     def of(self, values: Array) -> Array:
-        """Other fields of the same points, as the filter sees them."""
+        """Other fields at the same points, in the form of the design's values."""
         return values if self.keep is None else values @ self.keep
 
     def collapsed(self) -> Collapsed:
         """The data on the modes."""
-        own, how = self.observed, (self.weights, self.products)
-        if not own.in_pieces:
-            return collapse(own.values, own.times, self.basis, *how)
-        survey = own.surveyed().survey
+        observed, how = self.observed, (self.weights, self.products)
+        if not observed.in_pieces:
+            return collapse(observed.values, observed.times, self.basis, *how)
+        survey = observed.surveyed().survey
         has_gaps = survey is not None and survey.has_partial_rows
-        pieces, executor = own.pieces(), own.executor
-        return collapse_pieces(pieces, own.times, self.basis, executor, *how, with_gaps=has_gaps)
+        pieces, executor = observed.pieces(), observed.executor
+        return collapse_pieces(
+            pieces, observed.times, self.basis, executor, *how, with_gaps=has_gaps
+        )
 
     @property
     def rows_determine(self) -> bool:
@@ -150,8 +156,8 @@ class Design(NamedTuple):
     @property
     def n_beyond(self) -> float:
         """Values of data in memory beyond those that determine the modes of their row."""
-        seen = (~np.isnan(self.observed.values)).sum(-1)
-        return float(np.maximum(seen - self.basis.shape[1], 0).sum())
+        n_observed = (~np.isnan(self.observed.values)).sum(-1)
+        return float(np.maximum(n_observed - self.basis.shape[1], 0).sum())
 
     @property
     def has_few_points(self) -> bool:
@@ -171,24 +177,24 @@ class Design(NamedTuple):
 
 
 def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
-    """Decide what the filter sees; reasons go to ``notes``."""
-    known, weights = fixed_noise(model, len(observed.points))
+    """Choose fields or components, and the number of modes; reasons go to ``notes``."""
+    fixed_variance, weights = fixed_noise(model, len(observed.points))
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
     partial = observed.least_observed < len(observed.points)
     if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
-        reduced = _reduced(observed, n_modes, model, notes)
+        reduced = _reduced_design(observed, n_modes, model, notes)
         if reduced is not None:
             return reduced
         if model.nuisance == "auto":
             extra = needed_nuisance(observed, n_modes)
-            notes.extend(_in_words(extra, n_modes))
+            notes.extend(_nuisance_notes(extra, n_modes))
     n = int(extra.answer)
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
     mu = observed.domain.eigenvalues(n_modes + n)
-    return Design(observed, basis, n, known, weights, extra, products=products, mu=mu)
+    return Design(observed, basis, n, fixed_variance, weights, extra, products=products, mu=mu)
 
 
-def _in_words(extra: Decision, n_modes: int) -> list[str]:
+def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
     out, correlation = [], extra.compared["residual_correlation"]
     if extra.answer:
         out.append(f"{extra.answer} nuisance modes beyond the {n_modes} reported ones")
@@ -198,7 +204,7 @@ def _in_words(extra: Decision, n_modes: int) -> list[str]:
             f"({correlation:.2f}): finer modes are treated as noise"
         )
     steady = extra.compared.get("residual_mean", 0.0)
-    if steady > STEADY:
+    if steady > STEADY_SHARE:
         out.append(
             f"{100 * steady:.0f} % of what the modes leave over is a mean that stays at each "
             "point, which the law takes for noise: take it off with --anomalies mean (or month), "
@@ -211,7 +217,7 @@ def grid_mixes(observed: Observed, n_modes: int) -> bool:
     """Whether reported modes overlap on the points with one another or with the next ones.
 
     Two more, because an even and an odd mode never overlap on a symmetric grid, but no more
-    than the points can tell apart.
+    than are linearly independent at the points.
     """
     phi = observed.basis(observed.domain.available(min(n_modes + 2, len(observed.points))))
     phi = phi[:, : max(n_modes, int(np.linalg.matrix_rank(phi)))]
@@ -220,7 +226,9 @@ def grid_mixes(observed: Observed, n_modes: int) -> bool:
     return bool(off > 1e-9 * np.diag(gram)[:n_modes].max())
 
 
-def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design | None:
+def _reduced_design(
+    observed: Observed, n_modes: int, model: Model, notes: list[str]
+) -> Design | None:
     """Principal components of complete, noise-free fields, with the modes behind them."""
     if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
         return None
@@ -228,10 +236,10 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
     if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
-    seen = observed._replace(
+    components = observed._replace(
         values=projected(observed, keep), executor=LocalExecutor(), survey=None
     )
-    decision, first = _total_modes(seen, keep, variance, n_modes, model)
+    decision, first = _total_modes(components, keep, variance, n_modes, model)
     extra = int(decision.answer)
     if extra == 0:
         return None
@@ -240,34 +248,42 @@ def _reduced(observed: Observed, n_modes: int, model: Model, notes: list[str]) -
         f"by {n_modes} reported and {extra} nuisance modes"
     )
     basis = keep.T @ observed.basis(n_modes + extra)
-    return Design(seen, basis, extra, variance, None, decision, first, keep)
+    return Design(components, basis, extra, variance, None, decision, first, keep)
 
 
 def _total_modes(
-    seen: Observed, keep: Array, variance: float, n_modes: int, model: Model
+    components: Observed, keep: Array, variance: float, n_modes: int, model: Model
 ) -> tuple[Decision, tuple[Array, Array]]:
     """Number of nuisance modes by likelihood of a four-number law, and that law of all modes."""
-    domain, sample, times = seen.domain, seen.values[:SAMPLE_PATHS, ::THIN], seen.times[::THIN]
+    domain, sample, times = (
+        components.domain,
+        components.values[:SAMPLE_PATHS, ::TIME_STRIDE],
+        components.times[::TIME_STRIDE],
+    )
     rough = of_components(sample, times)
-    found: dict[int, Estimate] = {}
+    estimates: dict[int, Estimate] = {}
 
-    def height(total: int) -> float:
-        collapsed = collapse(sample, times, keep.T @ seen.basis(total))
-        found[total] = _tied(collapsed, times, domain.eigenvalues(total), variance, rough)
-        return found[total].log_likelihood
+    def log_likelihood_of(total: int) -> float:
+        collapsed = collapse(sample, times, keep.T @ components.basis(total))
+        estimates[total] = _fit_tied_law(
+            collapsed, times, domain.eigenvalues(total), variance, rough
+        )
+        return estimates[total].log_likelihood
 
     if model.nuisance == "auto":
         least = domain.available(max(n_modes, sample.shape[-1]))
-        total = likeliest_total(height, least, domain.available(max(least, MOST_SHARED)))
+        total = likeliest_total(log_likelihood_of, least, domain.available(max(least, MOST_SHARED)))
     else:
         total = n_modes + int(model.nuisance)
-        height(total)
-    compared = {f"log_likelihood of {n} modes": found[n].log_likelihood for n in sorted(found)}
-    law = found[total].state_space.linear
+        log_likelihood_of(total)
+    compared = {
+        f"log_likelihood of {n} modes": estimates[n].log_likelihood for n in sorted(estimates)
+    }
+    law = estimates[total].state_space.linear
     return Decision(total - n_modes, compared), (law.drift, law.noise)
 
 
-def _tied(
+def _fit_tied_law(
     collapsed: Collapsed, times: Array, mu: Array, variance: float, rough: tuple[float, float]
 ) -> Estimate:
     """Likeliest ``kappa + nu mu`` with ``scale n^-exponent``, without standard errors."""

@@ -46,7 +46,7 @@ from spdelaw.statespace.likelihood import Evaluation
 from spdelaw.statespace.mean import evaluate_restricted_statistics, mean_given_statistics
 from spdelaw.statespace.statistics import Statistics, collect, evaluate_statistics, white_noise_z
 
-# ---------- One maximisation over the sums of complete, noise-free paths, all decisions taken
+# ---------- Objective over the sufficient statistics of complete, noise-free paths
 
 
 Array = np.ndarray
@@ -93,14 +93,14 @@ class StatisticsObjective(Objective):
         return _mean_and_deviation(self.statistics)
 
     def shifted(self, by: Array, *, has_mean: bool) -> StatisticsObjective:
-        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+        """The objective of coefficients less ``by``, for a quick fit without standard errors."""
         s, parametrisation = centred(self.statistics, by), self.parametrisation
         if parametrisation.initial_kind == "deterministic":
             start = parametrisation.initial_mean - by
             parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
-        moments = _moments(s, self.model, has_mean)
-        own = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
-        return self.less(by, has_mean, **own)
+        moments = _starting_moments(s, self.model, has_mean)
+        changes = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
+        return self.less(by, has_mean, **changes)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -114,17 +114,17 @@ class StatisticsObjective(Objective):
 def build_statistics_objective(
     s: Statistics, domain: AbstractDomain, model: Model
 ) -> StatisticsObjective:
-    """Decide where paths start, and where to start; the mean is zero or constant."""
+    """Choose the initial state and the start of the search; the mean is zero or constant."""
     has_mean = model.mean == "constant"
     centre = mean_of(s) if has_mean else np.zeros(s.n_modes)
     s = centred(s, centre) if has_mean else s
-    moments = _moments(s, model, has_mean)
+    moments = _starting_moments(s, model, has_mean)
     diagonal = operators.diagonal(moments.spread)
     kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
-    if kind.answer == "gaussian" and _starts_alike(model, diagonal, moments.energy):
+    if kind.answer == "gaussian" and _has_no_spread(model, diagonal, moments.energy):
         kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
-    known = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
-    start, origin = known.get(str(kind.answer)), float(s.times[0])
+    fixed_means = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
+    start, origin = fixed_means.get(str(kind.answer)), float(s.times[0])
     parametrisation = parametrise(
         model, domain, s.n_modes, kind, moments, known_variance=0.0, known_mean=start, origin=origin
     )
@@ -139,11 +139,11 @@ def build_statistics_objective(
     )
 
 
-def _starts_alike(model: Model, spread: Array, energy: Array) -> bool:
+def _has_no_spread(model: Model, spread: Array, energy: Array) -> bool:
     """Whether a spread of first states would be estimated as zero, where densities are infinite."""
-    said = [*(model.fixed or {}), *(model.priors or {})]
-    is_said = any(name.startswith("initial") for name in said)
-    return not is_said and not (spread > SAME_START * energy).any()
+    user_names = [*(model.fixed or {}), *(model.priors or {})]
+    is_given = any(name.startswith("initial") for name in user_names)
+    return not is_given and not (spread > SAME_START * energy).any()
 
 
 def mean_of(s: Statistics) -> Array:
@@ -168,8 +168,8 @@ def centred(s: Statistics, mean: Array) -> Statistics:
     return s.shifted(np.broadcast_to(mean, s.first.shape))
 
 
-def _moments(s: Statistics, model: Model, has_mean: bool) -> MomentEstimates:
-    """Estimates to start from; of forced paths the response at a first guess is taken off."""
+def _starting_moments(s: Statistics, model: Model, has_mean: bool) -> MomentEstimates:
+    """Moment estimates to start from; the response of forced paths is subtracted first."""
     bare, moments = s, from_statistics(s, has_mean)
     if model.forcing is not None:
         driven = Linear(moments.drift, moments.noise, None, model.forcing, float(s.times[0]))
@@ -182,14 +182,14 @@ def _moments(s: Statistics, model: Model, has_mean: bool) -> MomentEstimates:
     return moments
 
 
-# ---------- Complete, noise-free fields on one clock: one pass, then a maximum over a few sums
+# ---------- Fit of complete, noise-free fields on one clock, by sufficient statistics
 
 
 #: Energy outside the modes from which on it can bias them on a grid that mixes modes.
 OUTSIDE_TOLERANCE = 1e-8
 #: Score-test threshold for observation noise; false alarms, one in 700, cost only time.
 NOISE_Z = 3.0
-#: Lag-one correlation from which on what the modes leave over is further modes and not noise.
+#: Lag-one correlation from which on the residual of the modes is further modes and not noise.
 CORRELATED = 0.4
 #: Below this many values the score test has little power, and a comparison of fits is cheap.
 FEW_VALUES = 100_000
@@ -214,9 +214,9 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
 
 
 def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit | None, bool]:
-    """Estimate from sufficient statistics, None where they are not enough; whether that is all.
+    """Fit from sufficient statistics, None where they are not enough, and whether it is final.
 
-    It is not where there may be noise.
+    It is not final where there may be noise.
     """
     clock = time.perf_counter()
     s = statistics_of(observed, n_modes, pairs=model.couples)
@@ -229,22 +229,22 @@ def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit |
         if mixes or model.nuisance != "auto":
             return None, False
     read = time.perf_counter() - clock
-    found, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
-    z = white_noise_z(s, found.estimate.state_space, phi.T @ phi)  # a score test
+    fit, phi = fit_statistics(s, observed.domain, model), observed.basis(n_modes)
+    z = white_noise_z(s, fit.estimate.state_space, phi.T @ phi)  # a score test
     noise = Decision("some" if z > NOISE_Z else "none", {"score_z": z, "noise_above": NOISE_Z})
     may_be_noise = model.noise_word == "auto" and (
         noise.answer != "none" or (has_more and _may_be_noise(observed, s, phi))
     )
-    decisions = {**found.decisions, "observation_noise": noise}
-    seconds = {"read": read, **found.seconds}
-    return dataclasses.replace(found, decisions=decisions, seconds=seconds), not may_be_noise
+    decisions = {**fit.decisions, "observation_noise": noise}
+    seconds = {"read": read, **fit.seconds}
+    return dataclasses.replace(fit, decisions=decisions, seconds=seconds), not may_be_noise
 
 
 def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
-    """Whether what the modes leave over may be noise, so that fits have to be compared.
+    """Whether the residual of the modes may be noise, so that fits have to be compared.
 
-    Further modes are correlated from one time to the next, noise is not. The score test looks
-    inside the modes alone, where an estimate without noise has taken it for fast decay.
+    Further modes are correlated from one time to the next, noise is not. The score test uses the
+    modes alone, where an estimate without noise mistakes noise for fast decay.
     """
     if s.n_values < FEW_VALUES:
         return True
@@ -254,21 +254,21 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
-    problem, found = estimate_with_mean(
-        lambda own: build_statistics_objective(s, domain, own), model, distance(s)
+    problem, fitted = estimate_with_mean(
+        lambda variant: build_statistics_objective(s, domain, variant), model, distance(s)
     )
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     outside = s.outside / degrees if has_more else 0.0
     seconds = {"maximise": time.perf_counter() - clock}
-    known = (found, s.n_modes, "statistics", s.n_values, outside)
-    return Fit(*known, statistics=s, decisions=problem.decisions, seconds=seconds)
+    arguments = (fitted, s.n_modes, "statistics", s.n_values, outside)
+    return Fit(*arguments, statistics=s, decisions=problem.decisions, seconds=seconds)
 
 
 # ---------- The exact engine: maximum likelihood of the untruncated law
 #
 # Complete, noise-free data on a common grid need one pass for their sufficient statistics.
-# Everything else goes through the filter. Which way was taken, and why, is in ``law.info``.
+# Everything else goes through the filter. ``law.info`` records the route and the reasons.
 #
 # One observation variance per point is found by conditional maximisation. Given the variances, the
 # spectra are a maximum-likelihood problem with known noise; given the spectra, the expected squared
@@ -280,9 +280,9 @@ def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
 
 
 #: Largest change of a log variance that ends the rounds, and their number at most.
-TOLERANCE, ROUNDS = 1e-3, 25
+VARIANCE_TOLERANCE, MOST_ROUNDS = 1e-3, 25
 #: No variance falls below this share of the largest.
-FLOOR = 1e-10
+VARIANCE_FLOOR = 1e-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,7 +291,7 @@ class Exact(Engine):
 
     Args:
         threads: for data with gaps.
-        profile: intervals by profile where standard errors say too little; False saves their time
+        profile: profile intervals where standard errors are too rough; False saves their time
             for laws that only predict.
 
     Example:
@@ -315,65 +315,69 @@ class Exact(Engine):
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
-        """Law by whichever way the data allow."""
+        """Law by sufficient statistics or by the filter, as the data allow."""
         with watched(run["progress"]):
-            found = maximum_likelihood(observed, n_modes, model, self.threads)
-            return assemble(found, observed, model, run["level"], self.profile)
+            fit = maximum_likelihood(observed, n_modes, model, self.threads)
+            return assemble(fit, observed, model, run["level"], self.profile)
 
 
 def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
-    """Maximum-likelihood estimate by whichever way the data allow."""
+    """Maximum-likelihood fit by sufficient statistics or by the filter, as the data allow."""
     if model.noise_word == "per_point":
         return fit_per_point(observed, n_modes, model, threads)
     if observed.executor.remote:
         threads = 1  # the workers are the threads
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
-    quiet: Fit | None = None
+    noise_free_fit: Fit | None = None
     if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
-        quiet, is_all = by_statistics(observed, n_modes, model)
-        if quiet is not None and is_all:
-            return quiet
-    return by_filter(observed, n_modes, model, threads=threads, quiet=quiet)
+        noise_free_fit, is_all = by_statistics(observed, n_modes, model)
+        if noise_free_fit is not None and is_all:
+            return noise_free_fit
+    return by_filter(observed, n_modes, model, threads=threads, noise_free_fit=noise_free_fit)
 
 
 # -- one observation variance per point -----------------------------------------------------------
 def fit_per_point(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
-    """Estimate with a variance of its own for each point.
+    """Fit with one observation variance per point.
 
     The standard errors of the spectra are those given the variances; these rest on all paths
     and times of their point and add next to nothing.
     """
     observed = observed.in_memory()  # every round smooths all fields
 
-    def given(noise: object, polish: bool) -> Fit:
-        known = dataclasses.replace(model, observation_noise=noise)
-        return by_filter(observed, n_modes, known, threads=threads, polish=polish)
+    def fit_given_noise(noise: object, polish: bool) -> Fit:
+        variant = dataclasses.replace(model, observation_noise=noise)
+        return by_filter(observed, n_modes, variant, threads=threads, polish=polish)
 
-    found = given("estimate", False)
-    own = found.estimate  # whether there is a mean is decided once, and where paths start then
-    if own.mean is None:
+    fit = fit_given_noise("estimate", False)
+    first_estimate = (
+        fit.estimate
+    )  # whether there is a mean is decided once, and where paths start then
+    if first_estimate.mean is None:
         model = dataclasses.replace(model, mean="zero")
     else:
-        model = dataclasses.replace(model, mean="constant", initial=own.state_space.initial.kind)
-    shared = float(found.estimate.state_space.observation_variance)
+        model = dataclasses.replace(
+            model, mean="constant", initial=first_estimate.state_space.initial.kind
+        )
+    shared = float(fit.estimate.state_space.observation_variance)
     variance = np.full(len(observed.points), shared)
-    for _ in range(ROUNDS):
-        new = _expected_residual(observed, found, variance)
+    for _ in range(MOST_ROUNDS):
+        new = _expected_residual(observed, fit, variance)
         change = np.abs(np.log(new / variance)).max()
         variance = new
-        if change < TOLERANCE:
+        if change < VARIANCE_TOLERANCE:
             break
-        found = given(np.sqrt(variance), False)
+        fit = fit_given_noise(np.sqrt(variance), False)
     counts = np.maximum((~np.isnan(observed.values)).sum((0, 1)), 1)
     error = np.sqrt(variance / (2.0 * counts))
-    found = given(np.sqrt(variance), True)
-    return dataclasses.replace(found, point_variance=variance, point_error=error)
+    fit = fit_given_noise(np.sqrt(variance), True)
+    return dataclasses.replace(fit, point_variance=variance, point_error=error)
 
 
-def _expected_residual(observed: Observed, found: Fit, variance: Array) -> Array:
-    unit = found.estimate.state_space.with_noise(1.0)
+def _expected_residual(observed: Observed, fit: Fit, variance: Array) -> Array:
+    unit = fit.estimate.state_space.with_noise(1.0)
     basis, values = observed.basis(unit.n_modes), observed.values
     moments = smooth_fields(values, observed.times, basis, unit, basis, 1.0 / variance)
     square = np.nanmean((values - moments.mean) ** 2 + moments.variance, axis=(0, 1))
-    return np.maximum(square, FLOOR * square.max())
+    return np.maximum(square, VARIANCE_FLOOR * square.max())

@@ -43,7 +43,7 @@ from spdelaw.statespace.statistics import Statistics
 
 # ---------- Law of the first states of a semilinear field
 #
-# States that were seen have a sample mean and variance. Behind gaps and noise each path has at its
+# Observed states have a sample mean and variance. Behind gaps and noise each path has at its
 # first time a likelihood of the Gaussian form with precision ``A_p`` and pull ``h_p``, which is the
 # smoothed state N(m_p, S_p) without its wide start N(0, V):
 #
@@ -57,27 +57,27 @@ Array = np.ndarray
 FirstStates = tuple[InitialState, Array]
 
 #: Rounds of expectation-maximisation.
-ROUNDS = 60
-#: Times, in units of the burn-in, whose observations tell of the first state.
-REACH = 3.0
-#: Least variance of a first state, relative to the mean one: a filter cannot do with none.
-LEAST = 1e-8
+EM_ROUNDS = 60
+#: Times, in units of the burn-in, whose observations determine the first state.
+FIRST_STATE_REACH = 3.0
+#: Least variance of a first state, relative to the mean one: a filter needs one above zero.
+LEAST_VARIANCE = 1e-8
 
 
 def first_states(fit: SemilinearFit, observations: Observations) -> FirstStates:
     """Law of the states at the first time."""
     if isinstance(observations, PartlyObserved):
-        return _behind(fit, observations)
+        return _first_states_by_smoother(fit, observations)
     first = observations.c[:, 0]
-    return _of_states(first[np.isfinite(first).all(1)], observations.c)
+    return _gaussian_of_states(first[np.isfinite(first).all(1)], observations.c)
 
 
-def _of_states(first: Array, c: Array) -> FirstStates:
+def _gaussian_of_states(first: Array, c: Array) -> FirstStates:
     """Gaussian of the first states (P, N), modes independent; one known state where all agree."""
     n = c.shape[2]
-    if not len(first):  # nobody saw the first time: as the field usually is
-        seen = c[np.isfinite(c).all(2)]
-        return InitialState("gaussian", seen.mean(0), seen.var(0)), np.full(n, np.nan)
+    if not len(first):  # no first state is observed: take the law of all states
+        complete = c[np.isfinite(c).all(2)]
+        return InitialState("gaussian", complete.mean(0), complete.var(0)), np.full(n, np.nan)
     mean, spread, error = first.mean(0), np.zeros(n), np.full(n, np.nan)
     if len(first) > 1:
         spread = first.var(0, ddof=1)
@@ -87,37 +87,37 @@ def _of_states(first: Array, c: Array) -> FirstStates:
     return InitialState("gaussian", mean, spread), error
 
 
-def _behind(fit: SemilinearFit, observations: PartlyObserved) -> FirstStates:
+def _first_states_by_smoother(fit: SemilinearFit, observations: PartlyObserved) -> FirstStates:
     closure, r = fit.layout.closure(fit.x), fit.layout.observation_variance(fit.x)
     prior, n_steps = fit.diagnostics["prior"], fit.diagnostics["n_steps"]
     means, spreads = [], []
     for block in observations.collapsed.blocks:
-        early = _early(block, REACH * fit.diagnostics["burn"])
-        found = smooth_semilinear(closure, early, r, prior, n_steps)
-        means.append(found.mean[0])
-        spreads.append(found.covariance[0])
+        early = _first_times(block, FIRST_STATE_REACH * fit.diagnostics["burn"])
+        smoothed = smooth_semilinear(closure, early, r, prior, n_steps)
+        means.append(smoothed.mean[0])
+        spreads.append(smoothed.covariance[0])
     inverse = np.linalg.inv(np.concatenate(spreads))
     pull = np.einsum("pij,pj->pi", inverse, np.concatenate(means))
     precision = inverse - np.diag(1.0 / prior.covariance)
-    return _shared(precision, pull, prior.covariance)
+    return _shared_gaussian(precision, pull, prior.covariance)
 
 
-def _shared(precision: Array, pull: Array, variance: Array) -> FirstStates:
+def _shared_gaussian(precision: Array, pull: Array, variance: Array) -> FirstStates:
     """Mean and variances of states with these likelihoods, and errors of the mean."""
     n_paths, n = pull.shape
     mean = np.zeros(n)
-    for _ in range(ROUNDS if n_paths > 1 else 1):
+    for _ in range(EM_ROUNDS if n_paths > 1 else 1):
         spread = np.linalg.inv(precision + np.diag(1.0 / variance))
         states = np.einsum("pij,pj->pi", spread, pull + mean / variance)
         mean = states.mean(0)
-        own = np.einsum("pii->pi", spread)
-        variance = ((states - mean) ** 2 + own).mean(0)
-        variance = np.maximum(variance, LEAST * variance.mean())
+        variances = np.einsum("pii->pi", spread)
+        variance = ((states - mean) ** 2 + variances).mean(0)
+        variance = np.maximum(variance, LEAST_VARIANCE * variance.mean())
     error = np.sqrt(variance / n_paths) if n_paths > 1 else np.full(n, np.nan)
     return InitialState("gaussian", mean, variance), error
 
 
-def _early(block: Block, reach: float) -> Block:
+def _first_times(block: Block, reach: float) -> Block:
     """The first times of a block, at least five."""
     age = (block.times - block.times[:1]).min(1)
     n = max(int((age <= reach).sum()), min(5, len(age)))
@@ -125,26 +125,25 @@ def _early(block: Block, reach: float) -> Block:
     return block._replace(**parts)
 
 
-# ---------- From a semilinear fit to a `Law`: intervals, start, density, and what it says about
-# itself
+# ---------- From a semilinear fit to a `Law`: intervals, initial state, density and notes
 
 
 ENGINE = "semilinear"
-#: Correlation of two estimates from which on, if both are poor, the data do not tell them apart.
-ALIKE = 0.95
+#: Correlation of two estimates from which on, if both are poor, the data do not separate them.
+ALIKE_CORRELATION = 0.95
 
 
 def law_of(fit: SemilinearFit, observations: Observations, level: float) -> Law:
-    """Law with its parameters, standard errors and everything it should say about itself."""
+    """Law with its parameters, standard errors, notes and log density."""
     closure, names, observed = (
         fit.layout.closure(fit.x),
         fit.layout.reaction.names,
         observations.observed,
     )
     initial, error = first_states(fit, observations)
-    said = [*observations.notes, *notes(fit)]
-    if said:
-        warnings.warn("; ".join(said), IdentifiabilityWarning, stacklevel=4)
+    messages = [*observations.notes, *notes(fit)]
+    if messages:
+        warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     variance = _observation_variance(fit, observations)
     kind = {"initial_state": initial.kind, "terms": list(names)}
     numbers = (closure.coefficients, closure.rates, closure.noise)
@@ -154,16 +153,16 @@ def law_of(fit: SemilinearFit, observations: Observations, level: float) -> Law:
         StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
         parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
         unresolved_variance=max(float(observations.outside - np.mean(variance)), 0.0),
-        info=_info(fit, observations, initial, said),
+        info=_info(fit, observations, initial, messages),
     )
     return _with_density(law, fit, observations)
 
 
 def _observation_variance(fit: SemilinearFit, observations: Observations) -> Array:
-    """Variance people mean: what only conditions the filter is no noise."""
+    """Observation variance of the law; 0 where it only conditions the filter."""
     if observations.point_variance is not None:
         return observations.point_variance
-    return np.asarray(0.0 if observations.is_quiet else fit.layout.observation_variance(fit.x))
+    return np.asarray(0.0 if observations.is_noise_free else fit.layout.observation_variance(fit.x))
 
 
 def _slopes(fit: SemilinearFit) -> dict[str, Array]:
@@ -196,7 +195,7 @@ def _quantities(
 
 
 def notes(fit: SemilinearFit) -> list[str]:
-    """What a reader of the estimates should know."""
+    """Warnings about the estimates."""
     out = []
     if fit.diagnostics["rate_dt"] > FAST:
         out.append(
@@ -219,10 +218,10 @@ def notes(fit: SemilinearFit) -> list[str]:
         )
     names = [name for name in fit.layout.reaction.names if name in errors]
     at = [fit.layout.free_names.index(name) for name in names]
-    part = fit.covariance[np.ix_(at, at)]
-    spread = np.sqrt(np.diag(part))
+    covariance = fit.covariance[np.ix_(at, at)]
+    spread = np.sqrt(np.diag(covariance))
     poor = np.abs(fit.x[at]) < 2.0 * spread
-    alike = np.abs(part) > ALIKE * np.outer(spread, spread)
+    alike = np.abs(covariance) > ALIKE_CORRELATION * np.outer(spread, spread)
     for i, j in zip(*np.nonzero(np.triu(alike, 1) & np.outer(poor, poor)), strict=True):
         out.append(
             f"these data hardly tell {names[i]} and {names[j]} apart (the field stays where they "
@@ -234,7 +233,7 @@ def notes(fit: SemilinearFit) -> list[str]:
 def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
     if len(fit.layout.fields) > 1:
-        return 0, 0.0  # what pulls one field back may be another one
+        return 0, 0.0  # another field may stabilise this one
     total = fit.layout.closure(fit.x).total
     powers = {
         key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
@@ -243,10 +242,10 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
 
 
 def _info(
-    fit: SemilinearFit, observations: Observations, initial: InitialState, said: list[str]
+    fit: SemilinearFit, observations: Observations, initial: InitialState, messages: list[str]
 ) -> dict[str, Any]:
     observed, d, slope = observations.observed, fit.diagnostics, _slopes(fit)["coefficient"]
-    elsewhere = ("n_evaluations", "remaining_gain", "prior", "n_values")
+    left_out = ("n_evaluations", "remaining_gain", "prior", "n_values")
     return {
         "engine": ENGINE,
         "route": observations.route,
@@ -261,28 +260,28 @@ def _info(
             "evaluations": math.ceil(d["n_evaluations"]),
             "remaining_gain": float(d["remaining_gain"]),
         },
-        "closure": {key: value for key, value in d.items() if key not in elsewhere},
+        "closure": {key: value for key, value in d.items() if key not in left_out},
         "estimates": fit.values,
         "standard_errors": fit.standard_errors,
         "robust_errors": fit.robust_errors,
         "term_covariance": (slope @ fit.covariance @ slope.T).tolist(),
-        "warnings": said,
+        "warnings": messages,
         **software(),
     }
 
 
 def _with_density(law: Law, fit: SemilinearFit, observations: Observations) -> Law:
-    """The log density of the data, and of which numbers."""
+    """The law with the log density of the data, and of which numbers."""
     if isinstance(observations, FullyObserved) and observations.one_pass:
         return law
     if isinstance(observations, FullyObserved) and observations.statistics is not None:
-        found = _sum_density(law, fit, observations, observations.statistics)
+        density = _transition_density(law, fit, observations, observations.statistics)
     else:
-        found = _density(law, observations)
-    return law.with_info(**density_entries(*found, observations.observed))
+        density = _filter_density(law, observations)
+    return law.with_info(**density_entries(*density, observations.observed))
 
 
-def _density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
+def _filter_density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = observations.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
@@ -294,7 +293,7 @@ def _density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
     return log_density(blocks, len(values), space, unresolved, floor)
 
 
-def _sum_density(
+def _transition_density(
     law: Law, fit: SemilinearFit, observations: FullyObserved, s: Statistics
 ) -> tuple[Any, Numbers]:
     """From the transitions, with the steps of the law's own dynamics, or of a scheme."""
@@ -316,11 +315,11 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
     return float(-0.5 * (squares / variance + s.n_paths * np.log(2.0 * np.pi * variance)).sum())
 
 
-# ---------- Semilinear laws through the door of every fit
+# ---------- The semilinear engine
 
 
 METHODS = ("auto", "closure", "one_pass")
-#: Words of a model that are assumed where ``terms`` are given and nothing else is said.
+#: Options of a model where ``terms`` are given and the user passes nothing else.
 ASSUMED = {"drift": "parametric", "noise": "parametric"}
 
 
@@ -328,7 +327,7 @@ ASSUMED = {"drift": "parametric", "noise": "parametric"}
 class SemilinearEngine(Engine):
     """Likelihood of the Gaussian closure, with terms beyond the linear drift.
 
-    Complete fields go through their transitions; gaps, noise, clocks of their own and few sensors
+    Complete fields go through their transitions; gaps, noise, different clocks and few sensors
     through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
 
     Args:
@@ -354,12 +353,12 @@ class SemilinearEngine(Engine):
     supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
     def __post_init__(self) -> None:
-        """A single name would be taken letter by letter."""
+        """Check the options; a single name would be read letter by letter."""
         check_term_names("terms", self.terms)
         one_of("scheme", self.scheme, SCHEMES)
 
     def check(self, model: Model, bootstrap: int) -> None:
-        """Refuse what is not there: other words of the model, replicates."""
+        """Refuse options of the model that the engine does not support, and replicates."""
         super().check(model, bootstrap)
         check_semilinear(model, self.terms)
         if bootstrap:
@@ -371,19 +370,19 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
-        observations, found = self.seen(observed, domain, n_modes, model)
-        law = law_of(found, observations, run["level"])
+        observations, fit = self.seen(observed, domain, n_modes, model)
+        law = law_of(fit, observations, run["level"])
         return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
 
     def words(self, model: Model) -> dict[str, Any]:
-        """Words of a fit."""
-        own = {} if self.scheme == "exact" else {"scheme": self.scheme}
-        return {"noise": str(model.noise), "fixed": model.fixed, **own}
+        """Keyword arguments of a fit."""
+        scheme = {} if self.scheme == "exact" else {"scheme": self.scheme}
+        return {"noise": str(model.noise), "fixed": model.fixed, **scheme}
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
     ) -> tuple[Observations, SemilinearFit]:
-        """What is seen of the fields, and the fit of all terms to it."""
+        """Observations, complete or partial, and the fit of all terms to them."""
         one_pass = takes_one_pass(self.method, domain, n_modes) and self.scheme == "exact"
         return classify_observations(
             observed, n_modes, model, self.terms, self.words(model), one_pass
@@ -401,7 +400,7 @@ def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:
 
 
 def check_term_names(what: str, names: Any) -> None:
-    """Refuse what is no sequence of names."""
+    """Refuse anything but a sequence of names."""
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not (listed and all(isinstance(name, str) for name in names)):
         fix = f"pass {what}=('u', 'u^3')"
@@ -409,7 +408,7 @@ def check_term_names(what: str, names: Any) -> None:
 
 
 def check_semilinear(model: Model, terms: Sequence[str]) -> None:
-    """Refuse words that a semilinear law does not have."""
+    """Refuse options that a semilinear law does not have."""
     if model.drift != "parametric":
         same = "u" in terms and model.drift in ("diagonal", "dense")
         expected = "'parametric' (kappa + nu mu) beside terms"

@@ -39,19 +39,19 @@ from spdelaw.statespace.semilinear import (
 # ---------- Fit of a semilinear law to coefficients that are observed completely
 #
 # Exponential-Euler start, scoring on a part of the transitions, then on all; observed information;
-# and the closure with twice the sub-steps, whose score at the estimate gives, times the inverse
-# information, what the sub-steps still change. For these two a part of the transitions is enough.
+# and the closure with twice the sub-steps, whose score at the estimate, times the inverse
+# information, gives the change by finer sub-steps. A sample of the transitions is enough for both.
 
 
 Array = np.ndarray
 
-#: What moves fields: the equation itself, or a scheme from one time to the next.
+#: Dynamics of the fields: the equation itself, or a scheme from one time to the next.
 SCHEMES = ("exact", "semi_implicit")
 #: The warm-up uses this many transitions per parameter.
-WARM = 50
+WARM_PER_PARAMETER = 50
 #: Transitions from which curvature and change by finer steps are computed.
-CURVATURE = {"exact": 500, "semi_implicit": 4000}
-#: Transitions whose states tell how fast the reaction is.
+CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
+#: Transitions whose states determine the rate of the reaction.
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
@@ -100,37 +100,37 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
     n_values = data.after.size if len(data.dt) > 1 else 0  # one pair alone tells of no spread
     check_amount(form, n_values, "values after a first time,")
     like, x = _TransitionLikelihood(form, scheme, len(data.dt)), start(form, data)
-    data = _stepped(form, data, x)
-    some = data.draw(WARM * max(len(x), 4))
+    data = _with_substeps(form, data, x)
+    some = data.draw(WARM_PER_PARAMETER * max(len(x), 4))
     if len(some.dt) < len(data.dt):
         x = maximise(like.of(some), x, WARM_NEAR).x
-        data = _stepped(form, data, x)  # a start from increments is far too slow
+        data = _with_substeps(form, data, x)  # a start from increments is far too slow
 
     def climb(x: Array, n: int, covariance: Array | None) -> tuple[Maximum, Array]:
         best = maximise(like.of(data, n), x, FULL_NEAR)
         if covariance is None:
-            rows, weight = _important(best.scores, CURVATURE[scheme])
-            part = like.of(data.take(rows), n, weight)
-            curvature = information(part, best._replace(scores=weight * best.scores[rows]))
+            rows, weight = _sample_by_leverage(best.scores, CURVATURE_TRANSITIONS[scheme])
+            sampled = like.of(data.take(rows), n, weight)
+            curvature = information(sampled, best._replace(scores=weight * best.scores[rows]))
             rate = form.rate(best.x, data.before[:RATE_TRANSITIONS]) * float(np.median(data.dt))
             covariance = invert_information(curvature, rate)
         return best, covariance
 
     def finer(best: Maximum, n: int) -> Array:
         # Both closures on the same transitions: their difference hardly varies.
-        rows, weight = _important(best.scores, CURVATURE[scheme])
+        rows, weight = _sample_by_leverage(best.scores, CURVATURE_TRANSITIONS[scheme])
         fine = like.of(data.take(rows), 2 * n, weight)(best.x)[1]
         return (fine - weight * best.scores[rows]).sum(0)
 
-    best, covariance, step, found = refine(climb, finer, x)
-    # What is left of the score, and what finer steps change, is one Newton step.
+    best, covariance, step, refinement = refine(climb, finer, x)
+    # One Newton step for the remaining score and for the change by finer sub-steps.
     end = best.x + covariance @ best.scores.sum(0) + step
     meat = best.scores.T @ best.scores
     return SemilinearFit(
         form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
         best.scores, data.path,
         {
-            **found, "converged": best.expected_gain < FULL_NEAR, "n_evaluations": like.spent,
+            **refinement, "converged": best.expected_gain < FULL_NEAR, "n_evaluations": like.spent,
             "rate_dt": form.rate(end, data.before[:RATE_TRANSITIONS]) * float(np.median(data.dt)),
             "n_transitions": len(data.dt), "remaining_gain": 0.5 * abs(best.expected_gain),
             "scheme": scheme,
@@ -138,8 +138,8 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
     )  # fmt: skip
 
 
-def _stepped(form: Layout, data: Transitions, x: Array) -> Transitions:
-    """The same with as many sub-steps as the reaction at x is fast."""
+def _with_substeps(form: Layout, data: Transitions, x: Array) -> Transitions:
+    """The transitions with as many sub-steps as the rate of the reaction at x needs."""
     return data._replace(steps=substeps(form.closure(x), data.before, data.dt))
 
 
@@ -160,18 +160,18 @@ class _TransitionLikelihood:
             self.spent += len(data.dt) / self.n
             closure = form.closure(x)
             if values is None:
-                found = closure_scores(closure, data, n_steps)
+                scores = closure_scores(closure, data, n_steps)
             else:
-                found = scheme_scores(closure, data, values)
-            return float(found.value.sum()), weight * form.pull(x, *found[1:])
+                scores = scheme_scores(closure, data, values)
+            return float(scores.value.sum()), weight * form.pull(x, *scores[1:])
 
         return objective
 
 
-def _important(scores: Array, n: int) -> tuple[Array, Array]:
-    """About n rows drawn by their leverage, and the weights (rows, 1) that make up for the rest.
+def _sample_by_leverage(scores: Array, n: int) -> tuple[Array, Array]:
+    """About n rows drawn by their leverage, and weights (rows, 1) that keep sums unbiased.
 
-    The first steps of a path can carry most of what is known about a term.
+    The first steps of a path can carry most of the information about a term.
     """
     if n >= len(scores):
         return np.arange(len(scores)), np.ones((len(scores), 1))
@@ -182,24 +182,24 @@ def _important(scores: Array, n: int) -> tuple[Array, Array]:
     return rows, 1.0 / chance[rows, None]
 
 
-# ---------- Fit of a semilinear law to fields with gaps, noise, own times or few sensors
+# ---------- Fit of a semilinear law to fields with gaps, noise, different times or few sensors
 #
-# The closure predicts, collapsed observations correct (`model._semilinear_filter`). The search
+# The closure predicts, collapsed observations correct (`spdelaw.statespace.semilinear`). The search
 # starts from rough states with the information that complete data would carry as its metric.
 
 
 #: Terms count from this many times the time scale of the reaction on, ``1 / rate``.
-BURN = 2.0
-#: At most this part of a record is left out.
-MOST_BURN = 0.5
+BURN_TIME_SCALES = 2.0
+#: Largest share of a record within the burn-in.
+LARGEST_BURN_SHARE = 0.5
 #: Records on which the search begins.
-SOME = 8
+FIRST_RECORDS = 8
 #: A search ends this near, in squared standard errors; Newton steps follow and end nearer.
 NEAR, NEAR_NEWTON, MOST_NEWTON = 0.3, 0.01, 5
 #: Most evaluations of the search.
-MOST = 60
-#: Records on which finer sub-steps are tried, and paths that show how fast the reaction is.
-TRIAL_RECORDS, FEW_PATHS = 6, 6
+MOST_EVALUATIONS = 60
+#: Records on which finer sub-steps are tried, and paths that determine the rate of the reaction.
+TRIAL_RECORDS, RATE_PATHS = 6, 6
 
 
 def fit_filtered(
@@ -221,7 +221,8 @@ def fit_filtered(
         noise: "parametric" or "diagonal".
         fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         observation_variance: where it is known; otherwise estimated.
-        burn: time within which terms do not count; by default `BURN` time scales of the reaction.
+        burn: time within which terms do not count; by default `BURN_TIME_SCALES` time
+            scales of the reaction.
 
     Returns:
         `SemilinearFit`; the noise of observations is the parameter ``observation_variance``.
@@ -232,19 +233,22 @@ def fit_filtered(
     states, times, prior = rough_states(collapsed, r)
     x, smooth, spent = filter_start(form, collapsed, r, transitions(states, times), prior)
     metric = _complete_information(form, x, smooth, collapsed)
-    longest = MOST_BURN * float((times[:, -1] - times[:, 0]).min())
+    longest = LARGEST_BURN_SHARE * float((times[:, -1] - times[:, 0]).min())
 
     def burn_at(x: Array) -> float:
         if burn is not None:
             return burn
-        return min(BURN / max(form.rate(x, states.reshape(-1, states.shape[-1])), 1e-300), longest)
+        return min(
+            BURN_TIME_SCALES / max(form.rate(x, states.reshape(-1, states.shape[-1])), 1e-300),
+            longest,
+        )
 
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
-    some = _FilterLikelihood(form, collapsed, prior, burn_at(x), SOME)
-    first = maximise(some.of(1), x, NEAR, MOST, some.share * metric)
+    some = _FilterLikelihood(form, collapsed, prior, burn_at(x), FIRST_RECORDS)
+    first = maximise(some.of(1), x, NEAR, MOST_EVALUATIONS, some.share * metric)
     metric = positive(information(some.of(1), first), first.metric) / some.share
     whole = _FilterLikelihood(form, collapsed, prior, burn_at(first.x))
-    return _finish(whole, first.x, metric, spent + some.spent)
+    return _fit_all_records(whole, first.x, metric, spent + some.spent)
 
 
 def _complete_information(form: Layout, x: Array, data: Transitions, collapsed: Collapsed) -> Array:
@@ -256,8 +260,8 @@ def _complete_information(form: Layout, x: Array, data: Transitions, collapsed: 
         ahead, _ = advance(closure, data.before[k : k + 1], None, float(data.dt[k]))
         root = np.linalg.cholesky(ahead.covariance[0])
         rows.append(ahead.mean[0] + root @ generator.standard_normal(len(root)))
-    found = closure_scores(closure, data._replace(after=np.array(rows)), 1)
-    scores = form.pull(x, *found[1:])
+    closure_gradient = closure_scores(closure, data._replace(after=np.array(rows)), 1)
+    scores = form.pull(x, *closure_gradient[1:])
     n_times = collapsed.blocks[0].vector.shape[0]
     out = collapsed.n_paths * (n_times - 1) / len(scores) * scores.T @ scores
     if OBSERVATION in form.free_names:
@@ -269,7 +273,7 @@ class _FilterLikelihood:
     """Log-likelihood of records, of all of them or of about ``most`` spread over all.
 
     Attributes:
-        share: part of the records that it sees.
+        share: of the records that it contains.
         spent: how often that of all of them was computed.
     """
 
@@ -282,10 +286,10 @@ class _FilterLikelihood:
         most: float = np.inf,
     ) -> None:
         self.form, self.collapsed, self.prior, self.burn = form, collapsed, prior, burn
-        self.blocks, self.share, self.spent = *_records(collapsed, burn, most), 0.0
+        self.blocks, self.share, self.spent = *_select_records(collapsed, burn, most), 0.0
 
     def of(self, n_steps: int) -> ScoredFunction:
-        """Value and scores of each record at a free vector; nothing beyond what can be computed."""
+        """Value and scores of each record at a free vector; -inf where they overflow."""
         form = self.form
 
         def objective(x: Array) -> tuple[float, Array]:
@@ -294,25 +298,29 @@ class _FilterLikelihood:
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
                     closure = form.closure(x)
-                    found = [filter_scores(closure, block, *given) for block in self.blocks]
+                    evaluations = [filter_scores(closure, block, *given) for block in self.blocks]
             except np.linalg.LinAlgError:
                 return -np.inf, np.zeros((1, len(x)))
-            if not all(np.isfinite(part).all() for scores in found for part in scores):
+            if not all(
+                np.isfinite(entry).all() for evaluation in evaluations for entry in evaluation
+            ):
                 return -np.inf, np.zeros((1, len(x)))
-            scores = [form.pull(x, *part[1:]) for part in found]
-            return sum(float(part.value.sum()) for part in found), np.concatenate(scores)
+            scores = [form.pull(x, *evaluation[1:]) for evaluation in evaluations]
+            return sum(float(evaluation.value.sum()) for evaluation in evaluations), np.concatenate(
+                scores
+            )
 
         return objective
 
     def rate_dt(self, x: Array) -> float:
         """Rate of the reaction times the usual step, at what was observed of the first paths."""
         block = self.collapsed.blocks[0]
-        states = block.estimate[..., :FEW_PATHS].transpose(0, 2, 1)
+        states = block.estimate[..., :RATE_PATHS].transpose(0, 2, 1)
         rate = self.form.rate(x, states.reshape(-1, states.shape[-1]))
         return rate * float(np.median(np.diff(block.times, axis=0)))
 
 
-def _records(collapsed: Collapsed, burn: float, most: float) -> tuple[list[Block], float]:
+def _select_records(collapsed: Collapsed, burn: float, most: float) -> tuple[list[Block], float]:
     """Blocks in segments, or about ``most`` of these spread over all, and their share."""
     blocks = [in_segments(block, burn) for block in collapsed.blocks]
     counts = np.array([len(block.paths) for block in blocks])
@@ -325,16 +333,18 @@ def _records(collapsed: Collapsed, burn: float, most: float) -> tuple[list[Block
     return kept, float(chosen.mean())
 
 
-def _finish(like: _FilterLikelihood, x: Array, metric: Array, spent: float) -> SemilinearFit:
-    """Maximum of all records, its curvature, and as many sub-steps as it needs."""
+def _fit_all_records(
+    like: _FilterLikelihood, x: Array, metric: Array, spent: float
+) -> SemilinearFit:
+    """Maximum over all records, its curvature, and as many sub-steps as it needs."""
     form, collapsed = like.form, like.collapsed
     few = _FilterLikelihood(form, collapsed, like.prior, like.burn, TRIAL_RECORDS)
 
     def climb(x: Array, n: int, covariance: Array | None) -> tuple[Maximum, Array]:
         """Newton steps go the last part of the way."""
         objective = like.of(n)
-        known = metric if covariance is None else np.linalg.inv(covariance)
-        best = maximise(objective, x, NEAR, MOST, known)
+        start_metric = metric if covariance is None else np.linalg.inv(covariance)
+        best = maximise(objective, x, NEAR, MOST_EVALUATIONS, start_metric)
         if covariance is None:
             curvature = information(objective, best)
             covariance = invert_information(curvature, like.rate_dt(best.x))
@@ -353,13 +363,13 @@ def _finish(like: _FilterLikelihood, x: Array, metric: Array, spent: float) -> S
         coarse, fine = (few.of(k)(best.x)[1].sum(0) for k in (n, 2 * n))
         return (fine - coarse) / few.share
 
-    best, covariance, step, found = refine(climb, finer, x)
+    best, covariance, step, refinement = refine(climb, finer, x)
     end = best.x + step
     return SemilinearFit(
         form, end, covariance, _sandwich(best.scores, covariance), best.value,
         int(collapsed.n_values), best.scores, np.arange(len(best.scores)),
         {
-            **found, "converged": best.expected_gain < NEAR, "rate_dt": like.rate_dt(end),
+            **refinement, "converged": best.expected_gain < NEAR, "rate_dt": like.rate_dt(end),
             "n_evaluations": spent + like.spent + few.spent, "burn": like.burn,
             "n_transitions": _n_transitions(collapsed), "prior": like.prior,
             "remaining_gain": 0.5 * abs(best.expected_gain),
@@ -379,10 +389,10 @@ def _sandwich(scores: Array, covariance: Array) -> Array:
 
 
 def _n_transitions(collapsed: Collapsed) -> int:
-    """Rows that tell of the state, but the first of each path."""
+    """Number of rows with observations, without the first of each path."""
     rows = 0
     for block in collapsed.blocks:
         n_times, n_paths = len(block.gram), len(block.paths)
-        seen = block.gram.reshape(n_times, -1, block.gram.shape[-1]).any(1)
-        rows += int(np.broadcast_to(seen, (n_times, n_paths)).sum())
+        is_observed = block.gram.reshape(n_times, -1, block.gram.shape[-1]).any(1)
+        rows += int(np.broadcast_to(is_observed, (n_times, n_paths)).sum())
     return max(rows - collapsed.n_paths, 1)

@@ -1,4 +1,4 @@
-"""The free vector of a semilinear law and what it stands for."""
+"""The free vector of a semilinear law and its parameters."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from spdelaw.processes.closure import Closure
 from spdelaw.processes.semilinear import reaction_rate
 from spdelaw.processes.terms import Reaction, bound, field_of, flat_terms
 
-# ---------- The free vector of a semilinear law and what it stands for
+# ---------- The free vector of a semilinear law and its parameters
 #
 # For each field, with the modes of the domain numbered n = 1, 2, ...,
 #
 #     lambda_n = kappa + nu mu_n^s,
 #     q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
 #
-# Numbers of several fields carry the name of their field, and there is no kappa: a damping of its
-# own is a term there. ``nu``, ``kappa``, the exponent and theta are free as they are; scales and
-# variances as logarithms.
+# Parameters of several fields carry the name of their field, and there is no kappa: damping is a
+# term there. ``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances
+# as logarithms.
 
 
 Array = np.ndarray
@@ -155,7 +155,7 @@ def layout(
     ``observed`` the noise of observations is one more parameter.
 
     Raises:
-        InputError: a word or a name is not known.
+        InputError: an unknown option or name.
     """
     one_of("noise", noise, SEMILINEAR_NOISES)
     fields, base = (domain.names, domain.domain) if isinstance(domain, Fields) else (("",), domain)
@@ -177,9 +177,9 @@ def layout(
         fix = "leave kappa at 0: the coefficient of u is minus kappa"
         raise InputError("kappa", expected=expected, got="both free", fix=fix)
     held = {name: float(value) for name, value in held.items() if value is not None}
-    quiet = [f for f in fields if several and held.get(f"scale {f}") == 0.0]
-    held |= {f"exponent {f}": 0.0 for f in quiet}
-    _check_driven(quiet, fields, reaction.names)
+    noiseless = [f for f in fields if several and held.get(f"scale {f}") == 0.0]
+    held |= {f"exponent {f}": 0.0 for f in noiseless}
+    _check_driven(noiseless, fields, reaction.names)
     return Layout(mu, reaction, noise, tuple(names), held, fields)
 
 
@@ -210,22 +210,22 @@ def _check_held(held: Mapping[str, Any], names: list[str]) -> None:
             raise InputError("fixed", expected=f"a number for {name!r}", got=repr(value), fix=fix)
 
 
-def _check_driven(quiet: list[str], fields: tuple[str, ...], terms: tuple[str, ...]) -> None:
-    """Refuse a field without noise that no field with noise enters: its path would be certain."""
-    loud = [f for f in fields if f not in quiet]
-    for field in quiet:
-        own = [t.partition(":")[2] for t in terms if field_of(t) == field]
-        if not any(f in text for f in loud for text in own):
+def _check_driven(noiseless: list[str], fields: tuple[str, ...], terms: tuple[str, ...]) -> None:
+    """Refuse a field without noise whose terms contain no noisy field: it is deterministic."""
+    noisy = [f for f in fields if f not in noiseless]
+    for field in noiseless:
+        field_terms = [t.partition(":")[2] for t in terms if field_of(t) == field]
+        if not any(f in text for f in noisy for text in field_terms):
             raise InputError(
                 "fixed",
-                expected=f"a term of {' or '.join(loud) or 'a field with noise'} in the "
+                expected=f"a term of {' or '.join(noisy) or 'a field with noise'} in the "
                 f"equation of {field}, which has no noise of its own",
-                got=f"{own}",
+                got=f"{field_terms}",
                 fix=f"leave the scale of {field} free, or add such a term",
             )
 
 
-# ---------- What a fit of a semilinear law returns
+# ---------- Result of a semilinear fit
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +267,7 @@ class SemilinearFit:
 
     @property
     def robust_errors(self) -> dict[str, float]:
-        """The same by the sandwich."""
+        """Of each free parameter in its own units, by the sandwich."""
         return self._errors(self.sandwich)
 
     def _errors(self, covariance: Array) -> dict[str, float]:
@@ -284,11 +284,11 @@ class SemilinearFit:
         return "\n".join(lines)
 
 
-# ---------- Terms by field at the door: one domain becomes several, short names become full ones
+# ---------- Terms by field: domain, modes and full names of several fields
 
 
-#: A noise this many standard errors above zero is there.
-CLEAR = 3.0
+#: Standard errors above zero from which on a noise counts as present.
+CLEAR_DEVIATIONS = 3.0
 
 
 def by_field(
@@ -296,10 +296,10 @@ def by_field(
 ) -> tuple[Any, AbstractDomain, Any]:
     """Names, domain and modes of all fields from terms by field, or from full names ``u: u v``.
 
-    Others as they are.
-    ``n_modes`` are those of the domain that is given: of each field, where it is the domain of one.
+    Other terms stay unchanged. ``n_modes`` are those of the given domain: of each field, where it
+    is the domain of one.
     """
-    if _are_full(terms) and not isinstance(domain, Fields):
+    if _have_field_names(terms) and not isinstance(domain, Fields):
         fields = dict.fromkeys(map(field_of, terms))
         terms = {
             f: [t.partition(":")[2].strip() for t in terms if field_of(t) == f] for f in fields
@@ -320,22 +320,22 @@ def by_field(
     return tuple(flat_terms(terms, domain.names)), domain, n_modes
 
 
-def _are_full(terms: Any) -> bool:
+def _have_field_names(terms: Any) -> bool:
     """Whether these are names such as ``u: u v^2``, with their field."""
     listed = isinstance(terms, Sequence) and not isinstance(terms, str)
     return listed and bool(terms) and all(isinstance(t, str) and ":" in t for t in terms)
 
 
 def field_notes(fit: SemilinearFit) -> list[str]:
-    """What a reader of the estimates of several fields should know."""
+    """Warnings about the estimates of several fields."""
     out, values, errors = [], fit.values, fit.standard_errors
     for field in filter(None, fit.layout.fields):
         nu, scale = f"nu {field}", f"scale {field}"
-        if values[nu] < -CLEAR * errors.get(nu, np.inf):
+        if values[nu] < -CLEAR_DEVIATIONS * errors.get(nu, np.inf):
             out.append(
                 f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
             )
-        if scale in errors and values[scale] < CLEAR * errors[scale]:
+        if scale in errors and values[scale] < CLEAR_DEVIATIONS * errors[scale]:
             out.append(
                 f"{field} shows hardly any noise of its own: what moves it comes from other "
                 f"fields; fixed={{'{scale}': 0}} says so"

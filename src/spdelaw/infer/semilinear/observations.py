@@ -1,4 +1,4 @@
-"""What a semilinear fit observes: the states, or fields that depend on them.
+"""Observations of a semilinear fit: the states, or fields that depend on them.
 
 Where every row that observes anything determines all modes, and shows no noise, the rows are the
 states, on whatever clock, and their transitions have the likelihood of the closure
@@ -6,8 +6,8 @@ states, on whatever clock, and their transitions have the likelihood of the clos
 modes of several fields than the closure can carry, fields have to be complete and free of noise,
 and fits go by increments.
 
-Noise in the rows shows in the errors e of the predictions: what one row has too much, the next one
-lacks. With ``F`` the factor of a step and ``r / G`` the variance of noise in the modes,
+Noise in the rows makes successive prediction errors e negatively correlated. With ``F`` the factor
+of a step and ``r / G`` the variance of noise in the modes,
 
     Cov(e_{t+1}, e_t) = -r F / G,    so    s_t = -sum_n e_{t+1,n} e_{t,n} F_n / (G_n Omega_n^2)
 
@@ -46,20 +46,20 @@ ROUNDING = 1e-14
 #: Normal score from which on the rows show noise; one in 4,000 false alarms costs only time.
 NOISE_Z = 3.5
 #: Least eigenvalue of a row's Gram matrix, relative to its largest, that determines all modes.
-DETERMINED = 1e-6
-#: Transitions that the test for noise looks at.
-TESTED = 4000
+LEAST_GRAM_RATIO = 1e-6
+#: Transitions that the test for noise uses.
+TESTED_TRANSITIONS = 4000
 #: Variance that stands for none in the filter, relative to the energy of a value.
 WORKING_VARIANCE = 1e-8
-#: Lag-one correlation from which on what the modes leave over is finer modes and not noise.
+#: Lag-one correlation from which on the residual of the modes is finer modes and not noise.
 CORRELATED = 0.1
 #: Share of the energy beyond the modes from which on the coefficients may depend on the cut.
 CUT_SHARE = 0.003
-CUT = (
+CUT_NOTE = (
     "{:.1f} % of the energy lies beyond the modes: coefficients are those at this number of modes; "
     "use more modes, or add the term '1' for the push that finer ones give to the mean"
 )
-FINER = (
+FINER_NOTE = (
     "what the modes leave over is correlated over time ({:.2f}): finer modes are in it, and the "
     "noise is learned inside the modes alone; coefficients are those at this number of modes"
 )
@@ -73,7 +73,7 @@ class FullyObserved:
         observed: the fields.
         c: coefficients (P, T, N), NaN where a row observes nothing.
         gram: mean diagonal of ``Phi' Phi``, (N,).
-        outside: variance of what the modes leave over, 0 where it is rounding.
+        outside: variance of the residual of the modes, 0 where it is rounding.
         is_held: whether the modes hold the fields to rounding, on more points than modes.
         share: of the energy that lies beyond the modes.
         statistics: sums over complete fields on one clock, else None.
@@ -90,7 +90,7 @@ class FullyObserved:
     one_pass: bool
     #: As `PartlyObserved` has them: rows that are states have no noise.
     point_variance: ClassVar[None] = None
-    is_quiet: ClassVar[bool] = True
+    is_noise_free: ClassVar[bool] = True
 
     @property
     def route(self) -> str:
@@ -99,8 +99,8 @@ class FullyObserved:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say about modes that were left out."""
-        return (CUT.format(100 * self.share),) if self.share > CUT_SHARE else ()
+        """Warning about the energy beyond the modes."""
+        return (CUT_NOTE.format(100 * self.share),) if self.share > CUT_SHARE else ()
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
@@ -115,7 +115,7 @@ class FullyObserved:
         if self.is_held:
             return False
         data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.x)
-        data = data.take(np.arange(min(len(data.dt), TESTED)))
+        data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
         if self.one_pass:
             errors = residuals(fit, data)
         else:
@@ -130,24 +130,24 @@ class PartlyObserved:
     Attributes:
         observed: the fields.
         collapsed: observations on the modes.
-        known: variance of their noise where it is held, relative to the weights of points.
+        fixed_variance: of their noise where it is held, relative to the weights of points.
         point_variance: known variance of each point, else None.
-        outside: variance of what finer modes leave over, 0 where all of it is noise.
-        is_quiet: whether the known variance only conditions the filter.
+        outside: variance of the residual with finer modes, 0 where all of it is noise.
+        is_noise_free: whether the known variance only conditions the filter.
     """
 
     observed: Observed
     collapsed: Collapsed
-    known: float | None
+    fixed_variance: float | None
     point_variance: Array | None = None
     outside: float = 0.0
     notes: tuple[str, ...] = ()
-    is_quiet: bool = False
+    is_noise_free: bool = False
     route = "closure filter"
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
-        words = {"observation_variance": self.known, **words}
+        words = {"observation_variance": self.fixed_variance, **words}
         return fit_filtered(self.collapsed, self.observed.domain, terms, **words)
 
 
@@ -162,39 +162,41 @@ def classify_observations(
     words: Mapping[str, Any],
     one_pass: bool = False,
 ) -> tuple[Observations, SemilinearFit]:
-    """How the fields are seen, and the fit of the terms that decided it."""
+    """Observations, complete or partial, and the fit of the terms that decided it."""
     observed.check_change()
     if one_pass:
         _check_complete(observed, model)
     states = None
     if model.noise_word in ("auto", "none"):
         states = states_of(observed, n_modes, one_pass)
-    tried = None if states is None else _tried(states, model, terms, words)
-    if "scheme" in words:  # it has no steps between those at which its fields are seen
-        if tried is None:
+    complete = None if states is None else _fit_as_states(states, model, terms, words)
+    if "scheme" in words:  # it has no steps between its observed times
+        if complete is None:
             expected = f"complete fields without noise for scheme={words['scheme']!r}, one for each"
             fix = "leave scheme out: the fields then follow the equation"
             got = "gaps, noise or few points"
             raise DataError("data", expected=f"{expected} of its steps", got=got, fix=fix)
-        return tried
-    if tried is not None and (model.noise_word == "none" or not tried[0].shows_noise(tried[1])):
-        return tried
+        return complete
+    if complete is not None and (
+        model.noise_word == "none" or not complete[0].shows_noise(complete[1])
+    ):
+        return complete
     if one_pass:
         got = "errors of predictions that noise makes"
-        raise _needs("fields without noise of observations", got)
-    behind = _behind(observed, n_modes, model)
+        raise _one_pass_error("fields without noise of observations", got)
+    partly_observed = _make_partly_observed(observed, n_modes, model)
     try:
-        return behind, behind.fit(terms, words)
+        return partly_observed, partly_observed.fit(terms, words)
     except ConvergenceError:
-        if tried is None:
+        if complete is None:
             raise
-        return tried  # so little noise that its variance ran off to zero
+        return complete  # so little noise that its variance ran off to zero
 
 
-def _tried(
+def _fit_as_states(
     states: FullyObserved, model: Model, terms: Any, words: Mapping[str, Any]
 ) -> tuple[FullyObserved, SemilinearFit] | None:
-    """Fit of rows as states; None where noise may be why there is none."""
+    """Fit of rows as states; None where it fails, perhaps because of noise."""
     try:
         return states, states.fit(terms, words)
     except ConvergenceError:
@@ -204,11 +206,11 @@ def _tried(
 
 
 def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> FullyObserved | None:
-    """Rows as states, or None where some row leaves modes open."""
+    """Rows as states, or None where some row does not determine all modes."""
     values = np.asarray(observed.values)
     statistics = None if one_pass else statistics_of(observed, n_modes)
     if one_pass:
-        c, gram, misfit = _by_field(observed, n_modes)
+        c, gram, misfit = _project_by_field(observed, n_modes)
     elif statistics is not None:
         s, phi = statistics, observed.basis(n_modes)
         check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
@@ -218,10 +220,12 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> Fully
         c = np.empty((*values.shape[:2], n_modes))
         gram, misfit = mean_gram(collapsed), collapsed.misfit
         for block in collapsed.blocks:
-            seen, whole = _rows(block.gram)
-            if (seen & ~whole).any():
+            is_observed, is_determined = _row_coverage(block.gram)
+            if (is_observed & ~is_determined).any():
                 return None
-            c[block.paths] = np.where(whole[:, None], block.estimate, np.nan).transpose(2, 0, 1)
+            c[block.paths] = np.where(is_determined[:, None], block.estimate, np.nan).transpose(
+                2, 0, 1
+            )
     energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
     outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
     is_held = not outside and (spare > 0 or one_pass)
@@ -230,42 +234,42 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> Fully
     return FullyObserved(observed, c, gram, outside, is_held, share, statistics, one_pass)
 
 
-def _by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
+def _project_by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
     """Coefficients, diagonal of ``Phi' Phi`` and misfit of complete fields, one after the other."""
     domain, values = cast("Fields", observed.domain), np.asarray(observed.values)
     which, x = domain.split(observed.points)
     c, gram, misfit = np.empty((*values.shape[:2], n_modes)), np.empty(n_modes), 0.0
     for f in range(domain.n_fields):
-        own, rows = slice(f, None, domain.n_fields), values[..., which == f]
+        modes, rows = slice(f, None, domain.n_fields), values[..., which == f]
         phi = domain.domain.eigenfunctions(x[which == f], n_modes // domain.n_fields)
-        c[..., own] = rows @ phi @ np.linalg.inv(phi.T @ phi)
-        gram[own] = (phi**2).sum(0)
-        misfit += float(((rows - c[..., own] @ phi.T) ** 2).sum())
+        c[..., modes] = rows @ phi @ np.linalg.inv(phi.T @ phi)
+        gram[modes] = (phi**2).sum(0)
+        misfit += float(((rows - c[..., modes] @ phi.T) ** 2).sum())
     return c, gram, misfit
 
 
 def _check_complete(observed: Observed, model: Model) -> None:
-    """Refuse what a fit by increments cannot do with."""
+    """Refuse gaps and noise, which a fit by increments does not support."""
     missing = int(np.isnan(np.asarray(observed.values)).sum())
     if missing:
-        raise _needs("complete fields", f"{missing} missing values")
+        raise _one_pass_error("complete fields", f"{missing} missing values")
     if model.noise_word not in ("auto", "none"):
-        raise _needs("no noise of observations", repr(model.observation_noise))
+        raise _one_pass_error("no noise of observations", repr(model.observation_noise))
 
 
-def _needs(expected: str, got: str) -> DataError:
+def _one_pass_error(expected: str, got: str) -> DataError:
     expected = f"{expected} for more than {MOST_DENSE} modes of all fields"
     fix = f"fit at most {MOST_DENSE // 2} modes of each of two fields, which the filter does"
     return DataError("data", expected=expected, got=got, fix=fix)
 
 
-def _rows(gram: Array) -> tuple[Array, Array]:
+def _row_coverage(gram: Array) -> tuple[Array, Array]:
     """Which rows observe anything, and which determine all modes; (T, B) each."""
     if gram.ndim == 3:
         return np.any(gram > 0, axis=1), np.all(gram > 0, axis=1)
     values = np.linalg.eigvalsh(np.moveaxis(gram, -1, 1))
     largest = values[..., -1]
-    return largest > 0, values[..., 0] > DETERMINED * np.maximum(largest, 1e-300)
+    return largest > 0, values[..., 0] > LEAST_GRAM_RATIO * np.maximum(largest, 1e-300)
 
 
 def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array) -> float:
@@ -278,8 +282,11 @@ def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array)
     return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
 
 
-def _behind(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
-    values, (known, weights) = np.asarray(observed.values), fixed_noise(model, len(observed.points))
+def _make_partly_observed(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
+    values, (fixed_variance, weights) = (
+        np.asarray(observed.values),
+        fixed_noise(model, len(observed.points)),
+    )
     variance = None if weights is None else np.asarray(model.known_variance)
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
@@ -289,24 +296,29 @@ def _behind(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
         fix = "use fewer modes, or fewer paths"
         raise DataError("n_modes", expected=expected, got=got, fix=fix)
     energy = float(np.nanmean(values**2))
-    if known == 0.0:
-        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+    if fixed_variance == 0.0:
+        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_noise_free=True)
     spare = collapsed.n_values - collapsed.n_states
-    if known is not None or spare <= 0:
-        return PartlyObserved(observed, collapsed, known, variance)
+    if fixed_variance is not None or spare <= 0:
+        return PartlyObserved(observed, collapsed, fixed_variance, variance)
     if model.noise_word == "auto" and collapsed.misfit <= ROUNDING * energy * collapsed.n_values:
-        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_quiet=True)
+        return PartlyObserved(observed, collapsed, WORKING_VARIANCE * energy, is_noise_free=True)
     correlation, _ = residual_correlation(observed, basis)
     if correlation <= CORRELATED:
         return PartlyObserved(observed, collapsed, None)
     outside = collapsed.misfit / spare
     return PartlyObserved(
-        observed, _inside(collapsed), None, None, outside, (FINER.format(correlation),)
+        observed,
+        _without_residual(collapsed),
+        None,
+        None,
+        outside,
+        (FINER_NOTE.format(correlation),),
     )
 
 
-def _inside(collapsed: Collapsed) -> Collapsed:
-    """The same without what the modes leave over: only numbers that tell of the states."""
+def _without_residual(collapsed: Collapsed) -> Collapsed:
+    """The observations without the residual of the modes: only values that determine states."""
     blocks = []
     for block in collapsed.blocks:
         none = np.zeros(len(block.paths))

@@ -14,7 +14,7 @@ from spdelaw.processes.linear import distinct_steps
 from spdelaw.processes.terms import Means, field_of
 from spdelaw.statespace.semilinear import Transitions
 
-# ---------- Increments of many modes as a regression: columns, residuals and their sums over time
+# ---------- Increments of many modes as a regression: columns, residuals and their sums
 #
 # For mode n of a field, with the reaction along the predicted mean instead of frozen at the state x
 # before (exponential Runge-Kutta of order 2, with ``z = -lambda dt``),
@@ -29,9 +29,9 @@ from spdelaw.statespace.semilinear import Transitions
 Array = np.ndarray
 
 #: Numbers of one batch of values of terms.
-BATCH = 4_000_000
-#: Transitions that tell the mean slope of a reaction.
-FEW = 64
+BATCH_NUMBERS = 4_000_000
+#: Transitions that determine the mean slope of a reaction.
+SLOPE_TRANSITIONS = 64
 
 
 def column_names(form: Layout, field: str) -> list[str]:
@@ -52,10 +52,10 @@ def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[
     for rows, made, by_rate, residual, unit in batches(form, x, data, n_steps):
         log_unit = log_unit + len(rows) * np.log(unit)
         for f, field in enumerate(form.fields):
-            own = slice(f, None, n_fields)
-            slope = (by_rate[:, own] * form.mu)[None]
-            parts = [slope, made[owners == field][..., own], residual[None, :, own]]
-            by_mode = (np.concatenate(parts) / np.sqrt(unit[own])).transpose(2, 0, 1)
+            modes = slice(f, None, n_fields)
+            slope = (by_rate[:, modes] * form.mu)[None]
+            parts = [slope, made[owners == field][..., modes], residual[None, :, modes]]
+            by_mode = (np.concatenate(parts) / np.sqrt(unit[modes])).transpose(2, 0, 1)
             out[f] += by_mode @ by_mode.transpose(0, 2, 1)
     return out, np.asarray(log_unit)
 
@@ -63,12 +63,12 @@ def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[
 def batches(
     form: Layout, x: Array, data: Transitions, n_steps: int
 ) -> Iterator[tuple[Array, Array, Array, Array, Array]]:
-    """Rows of the data, what `predict` says of their means, residuals (B, N), units (N,).
+    """Rows of the data, columns and slopes of `predict`, residuals (B, N), units (N,).
 
     The unit is the variance of a step for noise of one; no steps freeze the reaction.
     """
     closure, slopes = form.closure(x), mean_slopes(form, x, data)
-    size = max(1, BATCH // max(len(form.reaction.names) * data.after.shape[1], 1))
+    size = max(1, BATCH_NUMBERS // max(len(form.reaction.names) * data.after.shape[1], 1))
     lengths, which = distinct_steps(data.dt)
     for k, dt in enumerate(map(float, lengths)):
         unit = _variance(closure.rates - slopes, dt)
@@ -119,23 +119,22 @@ def _variance(rates: Array, dt: float) -> Array:
 def mean_slopes(form: Layout, x: Array, data: Transitions) -> Array:
     """Mean slope of each field's own reaction, for each of its modes; (N,)."""
     closure, n_fields = form.closure(x), len(form.fields)
-    at = closure.reaction.at_points(data.draw(FEW).before)
+    at = closure.reaction.at_points(data.draw(SLOPE_TRANSITIONS).before)
     means, out = Means(at, {}), np.zeros((len(form.mu), n_fields))
     for f in closure.reaction.features:
-        found = np.asarray(means.of(closure.first[f]))
-        if found.ndim:
-            out[:, f] = found.reshape(*found.shape[:-1], n_fields, -1)[..., f, :].mean()
+        slopes = np.asarray(means.of(closure.first[f]))
+        if slopes.ndim:
+            out[:, f] = slopes.reshape(*slopes.shape[:-1], n_fields, -1)[..., f, :].mean()
     return out.ravel()
 
 
-# ---------- Fit of many modes by weighted least squares on their increments, a few passes over the
-# states
+# ---------- Fit of many modes by weighted least squares on their increments, in a few passes
 #
-# Given the columns of `_increments` the mean is linear in theta, and nearly so in nu; sums of
-# products over time, kept for each mode, are all that a pass leaves. The first passes freeze the
-# reaction over a step, which is off by some ``rate dt / 2`` of a coefficient (``frozen_shift`` says
-# by how many standard errors); the next ones follow it along the prediction of the estimate before.
-# What is left is of order ``(rate dt)^2 / 12`` of a coefficient; steps are halved while it matters.
+# Given the columns of `predict` the mean is linear in theta, and nearly so in nu; a pass keeps only
+# sums of products over time, for each mode. The first passes freeze the reaction over a step, an
+# error of some ``rate dt / 2`` of a coefficient (``frozen_shift``, in standard errors); the next
+# ones follow it along the prediction of the estimate before. The remaining error is of order
+# ``(rate dt)^2 / 12`` of a coefficient; steps are halved while it matters.
 #
 # Noise is independent between fields, so the information is one block for each field's equation and
 # one for its noise.
@@ -146,7 +145,7 @@ MOST_PASSES, NEAR = 12, 0.05
 #: Most steps of the prediction between two times.
 MOST_STEPS = 8
 #: Newton steps for the exponent of the noise.
-NEWTON = 30
+NEWTON_STEPS = 30
 
 
 def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
@@ -156,8 +155,8 @@ def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
         form: parameters and terms.
         data: pairs of successive states, by `spdelaw.statespace.semilinear.transitions`.
     """
-    _check(form, data)
-    few, n, passes = data.draw(FEW), 1, 0
+    _check_data(form, data)
+    few, n, passes = data.draw(SLOPE_TRANSITIONS), 1, 0
     x = frozen = _iterate(form, start(form, few), data, 0)[0]
     while True:
         x, covariance, value, moved, more = _iterate(form, x, data, n)
@@ -187,7 +186,7 @@ def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
 def _iterate(
     form: Layout, x: Array, data: Transitions, n_steps: int
 ) -> tuple[Array, Array, float, float, int]:
-    """Passes until the estimate stays where it is.
+    """Passes until the estimate converges.
 
     Returns it, its covariance and log-likelihood, the last change in standard errors, and passes.
     """
@@ -206,17 +205,17 @@ def _iterate(
 
 
 def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Array, Array, float]:
-    """Least squares with the weights of the noise at x, then the noise of what it leaves.
+    """Least squares with the weights of the noise at x, then the noise of the residuals.
 
     Returns the free vector, its covariance and its log-likelihood.
     """
     products, log_unit = sums(form, x, data, n_steps)
-    values, place = form.values(x), {name: k for k, name in enumerate(form.free_names)}
+    values, position = form.values(x), {name: k for k, name in enumerate(form.free_names)}
     noise, count, covariance = form.closure(x).noise, len(data.dt), np.zeros((len(x), len(x)))
     log = -0.5 * float((count * np.log(2 * np.pi * noise) + log_unit).sum())
     for f, field in enumerate(form.fields):
         names, q = column_names(form, field), noise[f :: len(form.fields)]
-        at = [k for k, name in enumerate(names) if name in place]
+        at = [k for k, name in enumerate(names) if name in position]
         normal = np.tensordot(1.0 / q, products[f], 1)
         spread = normal[np.ix_(at, at)]
         spread = invert_information(spread) if at else spread
@@ -225,15 +224,15 @@ def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Arr
         left = np.einsum("i,nij,j->n", change, products[f], change)
         log -= 0.5 * float((left / q).sum())
         values |= {name: values[name] + d for name, d in zip(names, change[:-1], strict=True)}
-        own, of_noise = _noise(form, field, left, count, values)
-        values |= own
-        for free, block in (([names[k] for k in at], spread), (list(own), of_noise)):
-            here = [place[name] for name in free]
-            covariance[np.ix_(here, here)] = block
+        noise_values, of_noise = _fit_noise(form, field, left, count, values)
+        values |= noise_values
+        for free, block in (([names[k] for k in at], spread), (list(noise_values), of_noise)):
+            positions = [position[name] for name in free]
+            covariance[np.ix_(positions, positions)] = block
     return form.vector(values), covariance, log
 
 
-def _noise(
+def _fit_noise(
     form: Layout, field: str, left: Array, count: int, values: dict[str, float]
 ) -> tuple[dict[str, float], Array]:
     """Free numbers of a field's noise from squares (N,), and their covariance as free vector.
@@ -245,7 +244,7 @@ def _noise(
     if form.noise == "diagonal":
         return {names[k]: float(left[k] / count) for k in free}, np.eye(len(free)) * 2.0 / count
     p, among = np.array([np.log(values[names[0]]), values[names[1]]]), np.ix_(free, free)
-    for _ in range(NEWTON):
+    for _ in range(NEWTON_STEPS):
         ratio = left / np.exp(p @ form.spectrum)
         curvature = (form.spectrum * np.minimum(ratio, 10.0 * count)) @ form.spectrum.T / 2.0
         slope = form.spectrum @ (ratio - count) / 2.0
@@ -253,8 +252,8 @@ def _noise(
         p[free] += np.clip(step, -2.0, 2.0)
         if np.abs(step).max(initial=0.0) < 1e-10:
             break
-    found = float(np.exp(p[0])), float(p[1])
-    return {names[k]: found[k] for k in free}, np.linalg.inv(curvature[among])
+    estimates = float(np.exp(p[0])), float(p[1])
+    return {names[k]: estimates[k] for k in free}, np.linalg.inv(curvature[among])
 
 
 def _scores(form: Layout, x: Array, data: Transitions, n_steps: int) -> Array:
@@ -278,10 +277,10 @@ def residuals(fit: SemilinearFit, data: Transitions) -> Array:
     return out
 
 
-def _check(form: Layout, data: Transitions) -> None:
+def _check_data(form: Layout, data: Transitions) -> None:
     check_amount(form, len(data.dt), "transitions")
-    quiet = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
-    if quiet:
+    noiseless = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
+    if noiseless:
         expected = "noise in every field of this many modes"
         fix = "fit fewer modes, which the closure does without noise in one of them"
-        raise InputError("fixed", expected=expected, got=f"none in {quiet[0]}", fix=fix)
+        raise InputError("fixed", expected=expected, got=f"none in {noiseless[0]}", fix=fix)

@@ -1,4 +1,4 @@
-"""Start values of a semilinear fit, and the maximiser that goes on from them."""
+"""Start values of a semilinear fit, and its maximiser."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from spdelaw.statespace.semilinear import (
     transitions,
 )
 
-# ---------- Maximum of a likelihood whose terms have scores of their own, and its curvature
+# ---------- Maximum of a likelihood with one score per term, and its curvature
 #
 # Scoring with the sum of squared scores (Berndt, Hall, Hall and Hausman) needs no Hessian; steps
-# are halved until the value rises. The promise of a step, ``g' A^-1 g``, is the squared distance to
-# the maximum in standard errors. From the start by increments it takes 3 or 4 evaluations of
-# complete data, where the quasi-Newton search of `infer._optimise`, which has no scores of terms,
-# takes 10 to 14, and 21 to 25 with its curvature.
+# are halved until the value rises. The expected gain of a step, ``g' A^-1 g``, is the squared
+# distance to the maximum in standard errors. From the start by increments it takes 3 or 4
+# evaluations of complete data, where the quasi-Newton search of `spdelaw.infer.optimise`, which has
+# no scores of terms, takes 10 to 14, and 21 to 25 with its curvature.
 
 
 Array = np.ndarray
@@ -38,16 +38,16 @@ ScoredFunction = Callable[[Array], tuple[float, Array]]
 
 #: Squared distance to the maximum, in standard errors, that is near enough.
 NEAR = 1e-3
-#: Longest step, in standard errors of its own metric a parameter.
-LONGEST = 20.0
+#: Longest step, in standard errors per parameter by the metric of the search.
+LONGEST_STEP = 20.0
 #: Halvings of one step.
 HALVINGS = 12
 #: Change, in standard errors, that twice the sub-steps of the closure may make, the one that is too
 #: large for one Newton step, and most sub-steps.
 ALLOWED_SHIFT, LARGEST_SHIFT, MOST_STEPS = 0.3, 2.0, 16
-#: Rate of the reaction times the step above which the closure has not been seen to be honest.
+#: Rate of the reaction times the step above which no test confirms the intervals of the closure.
 FAST = 1.0
-#: Least eigenvalue of the information, parameters scaled to 1, that is not nothing.
+#: Least eigenvalue of the information, parameters scaled to 1, that counts as positive.
 LEAST_CURVATURE = 1e-10
 #: Differences of the score are taken over this part of a standard error.
 DIFFERENCE = 0.05
@@ -60,8 +60,8 @@ class Maximum(NamedTuple):
         x: free vector.
         value: log-likelihood there.
         scores: of each term, (n, n_free).
-        promise: squared distance to the maximum, in standard errors.
-        metric: what the search knows about the information, (n_free, n_free).
+        expected_gain: squared distance to the maximum, in standard errors.
+        metric: the search's approximation of the information, (n_free, n_free).
     """
 
     x: Array
@@ -78,14 +78,14 @@ def maximise(
     most: int = 200,
     metric: Array | None = None,
 ) -> Maximum:
-    """Climb from x until the promise of a step is below ``near``.
+    """Climb from x until the expected gain of a step is below ``near``.
 
     `ConvergenceError` where there is no likelihood to start from.
 
     Args:
         objective: value and scores.
         x: where to start.
-        near: promise of a step that ends the search.
+        near: expected gain of a step that ends the search.
         most: evaluations.
         metric: guess of the information, (n_free, n_free), that learns on the way (BFGS), for
             scores too few to make one; without it the sum of squared scores.
@@ -103,20 +103,20 @@ def maximise(
         expected_gain = float(slope @ step)
         if expected_gain < near or not np.isfinite(expected_gain):
             break
-        step = step * min(1.0, LONGEST * np.sqrt(len(x)) / np.sqrt(expected_gain))
+        step = step * min(1.0, LONGEST_STEP * np.sqrt(len(x)) / np.sqrt(expected_gain))
         for k in range(HALVINGS):
             trial = x + 0.5**k * step
-            height, found = objective(trial)
-            if np.isfinite(height) and height >= value:
+            trial_value, trial_scores = objective(trial)
+            if np.isfinite(trial_value) and trial_value >= value:
                 break
         else:
             break
         count += k + 1
         if inverse is not None:
-            inverse = learned(inverse, trial - x, slope - found.sum(0))
-        x, value, scores = trial, height, found
-    known = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
-    return Maximum(x, value, scores, expected_gain, known)
+            inverse = learned(inverse, trial - x, slope - trial_scores.sum(0))
+        x, value, scores = trial, trial_value, trial_scores
+    final_metric = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
+    return Maximum(x, value, scores, expected_gain, final_metric)
 
 
 def refine(
@@ -149,18 +149,18 @@ def refine(
 
 def solve(matrix: Array, vector: Array) -> Array:
     """Solution of normal equations, the shortest where there are many."""
-    scale = _units(matrix)
+    scale = _diagonal_roots(matrix)
     return np.linalg.lstsq(matrix / np.outer(scale, scale), vector / scale, rcond=1e-12)[0] / scale
 
 
-def _units(matrix: Array) -> Array:
+def _diagonal_roots(matrix: Array) -> Array:
     """Roots of the diagonal: coefficients of u and u^3 have units apart by those of the field."""
     return np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
 
 
 def pseudo_inverse(matrix: Array) -> Array:
     """Inverse of a sum of squares, parameters scaled to 1, without directions that have none."""
-    scale = np.outer(_units(matrix), _units(matrix))
+    scale = np.outer(_diagonal_roots(matrix), _diagonal_roots(matrix))
     return np.linalg.pinv(matrix / scale, rcond=1e-14, hermitian=True) / scale
 
 
@@ -178,7 +178,7 @@ def information(objective: ScoredFunction, at: Maximum) -> Array:
 
 
 def coarse(shift: float) -> str:
-    """What to say where finer sub-steps of the closure would still move an estimate."""
+    """Warning that finer sub-steps of the closure would still move an estimate."""
     return (
         f"twice the sub-steps of the closure would move an estimate by {shift:.2g} standard "
         "errors: the reaction is fast for these time steps; observe more often"
@@ -187,11 +187,11 @@ def coarse(shift: float) -> str:
 
 def positive(curvature: Array, otherwise: Array) -> Array:
     """The curvature where it is positive definite."""
-    return curvature if _inverse(curvature) is not None else otherwise
+    return curvature if _positive_inverse(curvature) is not None else otherwise
 
 
-def _inverse(curvature: Array) -> Array | None:
-    scale = _units(curvature)
+def _positive_inverse(curvature: Array) -> Array | None:
+    scale = _diagonal_roots(curvature)
     values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
     if not values[0] > LEAST_CURVATURE:
         return None
@@ -203,7 +203,7 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
 
     ``rate_dt`` is how many times itself the reaction changes the field between observations.
     """
-    covariance = _inverse(curvature)
+    covariance = _positive_inverse(curvature)
     if covariance is not None:
         return covariance
     if rate_dt > FAST:
@@ -226,57 +226,57 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
 #     y = e^(-lambda dt) x + dt phi(lambda dt) sum_t theta_t g_t(x) + e,   phi(z) = (1 - e^-z) / z,
 #
 # so for a given nu the coefficients are weighted least squares, the residuals give the noise, and
-# nu is found by a search along its profile, of one field after the other. Biased by the freezing,
-# so it only starts the likelihood.
+# a search along its profile gives nu, one field after the other. Freezing biases the result, so it
+# only starts the likelihood.
 
 
 #: Products ``nu mu_max dt`` between which nu is searched, and how many on the first round.
-RANGE, TRIALS = (1e-3, 1e3), 9
+NU_RANGE, NU_TRIALS = (1e-3, 1e3), 9
 #: Rounds of least squares with weights from the residuals before.
-ROUNDS = 3
+REWEIGHTING_ROUNDS = 3
 #: Transitions that are enough for a start.
-MOST = 800
+START_TRANSITIONS = 800
 
 
-def start(form: Layout, data: Transitions, **known: float) -> Array:
-    """The free vector of the exponential-Euler estimate, beside values that are known by name."""
-    data, values = data.draw(MOST), dict(known)
+def start(form: Layout, data: Transitions, **given: float) -> Array:
+    """The free vector of the exponential-Euler estimate, with given values by name."""
+    data, values = data.draw(START_TRANSITIONS), dict(given)
     terms = form.reaction.values(data.before)
     for f, field in enumerate(form.fields):
         at = [k for k, name in enumerate(form.reaction.names) if field_of(name) == field]
         modes = slice(f, None, len(form.fields))
-        own = data._replace(before=data.before[:, modes], after=data.after[:, modes])
+        field_data = data._replace(before=data.before[:, modes], after=data.after[:, modes])
         names = ["kappa", *(form.reaction.names[k] for k in at)]
-        values |= _of_field(form, field, own, names, terms[at][..., modes])
+        values |= _start_of_field(form, field, field_data, names, terms[at][..., modes])
     return form.vector(values)
 
 
-def _of_field(
+def _start_of_field(
     form: Layout, field: str, data: Transitions, names: list[str], terms: Array
 ) -> dict[str, float]:
     """Values of one field by name, from its terms at the states before, (n_terms, n, N)."""
     dt, columns = data.dt[:, None], np.concatenate([-data.before[None], terms])
     held = [form.fixed.get(name, np.nan if name in form.names else 0.0) for name in names]
-    free, known = np.isnan(held), np.nan_to_num(held)
+    free, held_values = np.isnan(held), np.nan_to_num(held)
 
     def profile(nu: float) -> tuple[float, Array, Array]:
         """Minus the log-likelihood at one nu, the coefficients and the noise."""
         z = nu * form.mu * dt
         made, unit = columns * (dt * decay_mean(z)), dt * decay_mean(2.0 * z)
-        target = data.after - np.exp(-z) * data.before - np.tensordot(known, made, 1)
-        theta, noise = known.copy(), _noise(target, unit)
-        for _ in range(ROUNDS):
+        target = data.after - np.exp(-z) * data.before - np.tensordot(held_values, made, 1)
+        theta, noise = held_values.copy(), _residual_noise(target, unit)
+        for _ in range(REWEIGHTING_ROUNDS):
             if free.any():
-                theta[free] = _weighted(made[free], target, 1.0 / (noise * unit))
-            noise = _noise(target - np.tensordot(theta * free, made, 1), unit)
+                theta[free] = _weighted_least_squares(made[free], target, 1.0 / (noise * unit))
+            noise = _residual_noise(target - np.tensordot(theta * free, made, 1), unit)
         return float(np.log(noise * unit).sum()), theta, noise
 
     nu = form.fixed.get(f"nu {field}".strip())
     if nu is None:
         highest = max(float(form.mu.max() * np.median(data.dt)), 1e-300)
-        low, high = (np.log(edge / highest) for edge in RANGE)
+        low, high = (np.log(edge / highest) for edge in NU_RANGE)
         for _ in range(3):  # a grid of logarithms, then finer ones around its best
-            grid = np.linspace(low, high, TRIALS)
+            grid = np.linspace(low, high, NU_TRIALS)
             best = grid[int(np.argmin([profile(float(np.exp(g)))[0] for g in grid]))]
             low, high = best - (grid[1] - grid[0]), best + (grid[1] - grid[0])
         nu = float(np.exp(best))
@@ -289,13 +289,13 @@ def _of_field(
     return values | dict(zip(noise_names(field, form.noise, len(noise)), noise, strict=True))
 
 
-def _noise(residual: Array, unit: Array) -> Array:
+def _residual_noise(residual: Array, unit: Array) -> Array:
     """``q_n`` whose noise over a step has the variance of the residuals."""
     q = (residual**2 / unit).mean(0)
     return np.maximum(q, 1e-12 * max(float(q.max()), 1e-300))
 
 
-def _weighted(columns: Array, target: Array, weight: Array) -> Array:
+def _weighted_least_squares(columns: Array, target: Array, weight: Array) -> Array:
     normal = np.einsum("ink,jnk,nk->ij", columns, columns, weight, optimize=True)
     return solve(normal, np.einsum("ink,nk->i", columns, weight * target))
 
@@ -303,7 +303,7 @@ def _weighted(columns: Array, target: Array, weight: Array) -> Array:
 # ---------- Start values where fields have gaps or noise: rough states, then increments of them
 #
 # 1. Each time on its own: ``c ~ N(0, v)`` and the observations, v by expectation-maximisation.
-# 2. Exponential-Euler estimate from the increments of these states (`_starts`).
+# 2. Exponential-Euler estimate from the increments of these states (`start`).
 # 3. The filter's likelihood chooses among smaller noises: rough states move too much.
 # 4. Steps 2 and 3 again with the states of the smoother.
 
@@ -311,17 +311,17 @@ def _weighted(columns: Array, target: Array, weight: Array) -> Array:
 #: Rounds of expectation-maximisation for the variances of the modes.
 EM_ROUNDS = 8
 #: Paths that are enough for rough states, and records that choose among starts.
-PATHS, FEW = 12, 6
-#: What a value costs, as a part of a value with its gradient.
+ROUGH_PATHS, TRIAL_RECORDS = 12, 6
+#: Cost of a value, as a share of the cost of a value with its gradient.
 VALUE_COST = 0.4
 #: Factors tried on the noise.
-FACTORS = np.exp([-4.0, -3.0, -2.0, -1.0, 0.0])
+NOISE_FACTORS = np.exp([-4.0, -3.0, -2.0, -1.0, 0.0])
 #: Noise of observations is no smaller than this part of their variance to begin with.
-LEAST = 1e-6
+LEAST_NOISE_SHARE = 1e-6
 
 
 def noise_guess(collapsed: Collapsed) -> float:
-    """What the modes leave over per value; where they leave nothing, 1 % of the variance."""
+    """Residual variance of the modes; 1 % of the variance where there is no residual."""
     spent = 0
     for b in collapsed.blocks:
         ranks = np.linalg.matrix_rank(b.matrices, hermitian=True)
@@ -330,7 +330,7 @@ def noise_guess(collapsed: Collapsed) -> float:
     total = (power + collapsed.misfit) / max(collapsed.n_values, 1.0)
     free = collapsed.n_values - spent
     if free > 0.02 * collapsed.n_values:
-        return max(collapsed.misfit / free, LEAST * total)
+        return max(collapsed.misfit / free, LEAST_NOISE_SHARE * total)
     return 0.01 * total
 
 
@@ -338,7 +338,7 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, InitialS
     """States (P, T, N) of the first paths, each time on its own, times (P, T), and their law."""
     block = collapsed.blocks[0]
     n_times, n, n_paths = block.vector.shape
-    few = min(n_paths, PATHS)
+    few = min(n_paths, ROUGH_PATHS)
     grams = np.broadcast_to(block.matrices, (n_times, n_paths, n, n))[:, :few].reshape(-1, n, n)
     vectors = block.vector[..., :few].transpose(0, 2, 1).reshape(-1, n)
     v = np.full(n, max(float((block.estimate**2).mean()), 1e-300))
@@ -354,35 +354,37 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, InitialS
 def filter_start(
     form: Layout, collapsed: Collapsed, r: float, pairs: Transitions, prior: InitialState
 ) -> tuple[Array, Transitions, float]:
-    """Free vector from pairs of rough states, pairs of smoothed ones, and what it cost.
+    """Free vector from pairs of rough states, pairs of smoothed ones, and the cost.
 
     The cost is in evaluations of all records.
     """
     block = in_segments(collapsed.blocks[0], 0.0)
-    part = some_paths(block, np.arange(len(block.paths)) < FEW)
-    times = np.broadcast_to(part.times, (len(part.times), part.vector.shape[2])).T
+    records = some_paths(block, np.arange(len(block.paths)) < TRIAL_RECORDS)
+    times = np.broadcast_to(records.times, (len(records.times), records.vector.shape[2])).T
     is_noise = form.is_log & (np.array(form.free_names) != OBSERVATION)
     spent = 0
 
     def best_noise(pairs: Transitions) -> tuple[float, Array]:
         """Value and start by increments, its noise times the factor that the filter prefers."""
         nonlocal spent
-        x, found = start(form, pairs, **{OBSERVATION: r}), []
-        for trial in x + np.outer(np.log(FACTORS), is_noise):
-            value = filter_scores(form.closure(trial), part, r, prior, value_only=True).value.sum()
-            found.append((float(value) if np.isfinite(value) else -np.inf, trial))
-        spent += len(found)
-        return max(found, key=lambda pair: pair[0])
+        x, candidates = start(form, pairs, **{OBSERVATION: r}), []
+        for trial in x + np.outer(np.log(NOISE_FACTORS), is_noise):
+            value = filter_scores(
+                form.closure(trial), records, r, prior, value_only=True
+            ).value.sum()
+            candidates.append((float(value) if np.isfinite(value) else -np.inf, trial))
+        spent += len(candidates)
+        return max(candidates, key=lambda pair: pair[0])
 
     def smooth(x: Array) -> Transitions:
-        mean = smooth_semilinear(form.closure(x), part, r, prior).mean
+        mean = smooth_semilinear(form.closure(x), records, r, prior).mean
         return transitions(mean.transpose(1, 0, 2), times)
 
     value, x = best_noise(pairs)
     for _ in range(2):
-        height, trial = best_noise(smooth(x))
-        if height <= value:
+        trial_value, trial = best_noise(smooth(x))
+        if trial_value <= value:
             break
-        value, x = height, trial
-    share = VALUE_COST * part.vector.size / sum(b.vector.size for b in collapsed.blocks)
+        value, x = trial_value, trial
+    share = VALUE_COST * records.vector.size / sum(b.vector.size for b in collapsed.blocks)
     return x, smooth(x), spent * share
