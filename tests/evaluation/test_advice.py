@@ -8,7 +8,12 @@ from scipy import stats
 from scipy.integrate import quad
 
 import spdelaw as sl
-from spdelaw.evaluation.checks.departures import Series, _uneven, bend_terms, projections
+from spdelaw.evaluation.checks.departures import (
+    Series,
+    _robust_regression,
+    nonlinear_terms,
+    projections,
+)
 from spdelaw.evaluation.checks.errors import EstimationErrorSpace
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import check_model
@@ -80,7 +85,7 @@ def test_regression_of_uneven_errors_is_that_of_robust_standard_errors():
     nothing = EstimationErrorSpace(np.zeros((200, 0)), np.zeros((200, 0)), np.zeros(0))
     one = Series(np.ones((1, 200), bool), y, y, 1.0, 0.0, nothing)
     q, r = np.linalg.qr(x)
-    result = _uneven([(one, x)], np.linalg.inv(r), q.T @ y, 197)
+    result = _robust_regression([(one, x)], np.linalg.inv(r), q.T @ y, 197)
     assert result.explained == pytest.approx(wald)
     assert result.p_value == pytest.approx(stats.f.sf(wald / 3, 3, 197))
 
@@ -90,7 +95,9 @@ def test_products_with_slopes_in_closed_form():
     domain, a = sl.Interval(0, np.pi), 1.3
     state = np.zeros((1, 1, 4))
     state[..., 0] = a
-    terms = dict(zip(bend_terms(domain, 4), projections(state, None, domain)[:, 0, 0], strict=True))
+    terms = dict(
+        zip(nonlinear_terms(domain, 4), projections(state, None, domain)[:, 0, 0], strict=True)
+    )
     h = np.sqrt(2 / np.pi)
     assert terms["u u_x"] == pytest.approx([0, a**2 / np.pi / h, 0, 0], abs=1e-12)
     by_hand = [

@@ -7,11 +7,11 @@ import xarray as xr
 import spdelaw as sl
 from spdelaw.evaluation.gaps.prediction import Candidate, completed
 from spdelaw.evaluation.gaps.residuals import (
-    NOISE,
+    RIDGE,
     Kernel,
     Values,
     choose_kernel,
-    conditional,
+    condition_on_row,
     krige,
     shared_covariance,
 )
@@ -31,7 +31,7 @@ def test_kriging_with_all_neighbours_is_the_gaussian_answer(smooth):
     rest = rng.standard_normal(15)
 
     def correlation(a, b):
-        d = np.hypot(*((a.place[:, None] - b.place) / [0.7, 1.4]).transpose(2, 0, 1))
+        d = np.hypot(*((a.position[:, None] - b.position) / [0.7, 1.4]).transpose(2, 0, 1))
         shape = (1 + np.sqrt(3) * d) * np.exp(-np.sqrt(3) * d) if smooth else np.exp(-d)
         return shape * np.exp(-np.abs(a.time[:, None] - b.time) / 1.3)
 
@@ -50,7 +50,7 @@ def test_white_rests_get_no_kernel_and_smooth_ones_do():
     given, there = places(600, rng), places(300, rng)
 
     def wave(v):
-        return np.sin(3 * v.place[:, 0]) * np.cos(2 * v.time)
+        return np.sin(3 * v.position[:, 0]) * np.cos(2 * v.time)
 
     result = choose_kernel(wave(given), given, wave(there), there, (0.1, 0.1))
     assert result is not None
@@ -87,9 +87,9 @@ def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
     row = gappy[0, :1, :].copy()
     row[0, :3] = np.nan
     seen = np.isfinite(row[0])
-    noisy = cov[np.ix_(seen, seen)] + NOISE * np.diag(np.diag(cov)[seen])
+    noisy = cov[np.ix_(seen, seen)] + RIDGE * np.diag(np.diag(cov)[seen])
     weights = np.linalg.solve(noisy, cov[np.ix_(seen, ~seen)])
-    got = conditional(row[None], cov)
+    got = condition_on_row(row[None], cov)
     np.testing.assert_allclose(got.mean[0, 0, ~seen], row[0, seen] @ weights, atol=1e-10)
     spread = np.diag(cov[np.ix_(~seen, ~seen)] - cov[np.ix_(~seen, seen)] @ weights)
     np.testing.assert_allclose(got.variance[0, 0, ~seen], spread, atol=1e-10)

@@ -6,7 +6,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.evaluation.gaps import prediction as climate
-from spdelaw.evaluation.gaps.prediction import Strength, choose_strength, shared
+from spdelaw.evaluation.gaps.prediction import Strength, choose_strength, share_climatology
 
 GRID = np.stack(np.meshgrid(np.arange(6.0), np.arange(5.0), indexing="ij"), -1).reshape(-1, 2)
 HOW = sl.Preparation(anomalies="dayofyear")
@@ -34,7 +34,7 @@ def test_coefficients_minimise_what_the_formula_says():
     raw, values, _ = record()
     prepared, times = learned(raw)
     strength = Strength(2.0, 5.0)
-    result = shared(prepared, times, values, GRID, strength).coefficients
+    result = share_climatology(prepared, times, values, GRID, strength).coefficients
     design, laplacian = climate._design(prepared, times), climate._laplacian(GRID).toarray()
     draw = np.diag([2.0] + [5.0] * 6)
     count = np.isfinite(values[0]).sum(0)
@@ -62,6 +62,6 @@ def test_few_values_are_better_shared_and_the_strength_is_chosen():
     assert strength.waves > 0
     alone, drawn = (
         np.nanmean((p.affine(times, prepared.points)[0] - truth) ** 2)
-        for p in (prepared, shared(prepared, times, kept, GRID, strength))
+        for p in (prepared, share_climatology(prepared, times, kept, GRID, strength))
     )
     assert drawn < 0.4 * alone

@@ -11,7 +11,14 @@ from tests.data.builders import globe
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation import forecast_skill as forecast_skill_module
-from spdelaw.evaluation.hindcast import Trial, amplitudes, damped, inverse_model, last_seen, memory
+from spdelaw.evaluation.hindcast import (
+    Trial,
+    amplitudes,
+    damped,
+    inverse_model,
+    last_observed,
+    memory,
+)
 
 CALM = sl.catalogue.heat(n_modes=2, initial="stationary")
 GRID = np.linspace(0.3, 2.8, 7)
@@ -42,7 +49,7 @@ def test_damped_persistence_is_the_regression_on_one_step():
 
 def test_a_point_that_is_not_seen_persists_from_its_last_value():
     x = np.array([[1.0, 2.0, np.nan, np.nan], [1.0, 2.0, 3.0, 4.0], [np.nan] * 4]).T[None]
-    last, age = last_seen(x)
+    last, age = last_observed(x)
     assert last[0, :2].tolist() == [2.0, 4.0]
     assert np.isnan(last[0, 2])
     assert age[0, :2].tolist() == [2, 0]
@@ -197,7 +204,7 @@ def test_close_laws_are_judged_again_from_more_origins(monkeypatch):
     monkeypatch.setattr(forecast_skill_module, "_score", score)
     past = one_path(400)
     trial = Trial(CALM.domain, ("x",), "auto", None, {"drift": "diagonal"})
-    laws = [trial.at(CALM.domain, "diagonal", n) for n in few]
+    laws = [trial.with_modes(CALM.domain, "diagonal", n) for n in few]
     best, scores = forecast_skill_module.choose(past, laws, (1,), lambda done: None)
     assert best.n_modes == 3
     assert calls == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]

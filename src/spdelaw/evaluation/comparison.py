@@ -18,7 +18,7 @@ from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers
 from spdelaw.law.observations import noise_at, response, subtract_mean_and_forcing
 
-# ---------- Whether log-likelihoods may be compared: they must be densities of the same numbers
+# ---------- Whether log-likelihoods are densities of the same numbers
 
 
 def check_comparable(*laws: Law) -> Numbers:
@@ -45,22 +45,23 @@ def check_comparable(*laws: Law) -> Numbers:
     first, *others = named
     for other in others:
         if other != first:
-            expected, got = f"densities of the same numbers: {_words(first)}", _words(other)
-            raise InputError("laws", expected=expected, got=got, fix=_fix(first, other))
+            expected = f"densities of the same numbers: {_describe_numbers(first)}"
+            got = _describe_numbers(other)
+            raise InputError("laws", expected=expected, got=got, fix=_suggest_fix(first, other))
     return first
 
 
-def _words(numbers: Numbers) -> str:
+def _describe_numbers(numbers: Numbers) -> str:
     return f"{numbers.count} {numbers.kind} of data {numbers.fingerprint[:12]}"
 
 
-def _fix(one: Numbers, other: Numbers) -> str:
+def _suggest_fix(one: Numbers, other: Numbers) -> str:
     if one.fingerprint != other.fingerprint:
         return "fit both to the same data, prepared alike"
     return "fit both with observation_noise='estimate', so that all values have a density"
 
 
-# ---------- Likelihood-ratio tests where one law is another with some of its freedom taken away
+# ---------- Likelihood-ratio tests of laws that are special cases of others
 #
 #     2 (log p_larger - log p_smaller)  ~  chi^2 with as many degrees as parameters differ,
 #
@@ -87,10 +88,10 @@ class NestedTest(NamedTuple):
 def nested_tests(laws: list[Law]) -> list[NestedTest]:
     """All pairs of laws of which one is a special case of the other."""
     pairs = [(i, j) for i in range(len(laws)) for j in range(len(laws)) if i != j]
-    return [_test(i, j, laws[i], laws[j]) for i, j in pairs if is_nested(laws[i], laws[j])]
+    return [_ratio_test(i, j, laws[i], laws[j]) for i, j in pairs if is_nested(laws[i], laws[j])]
 
 
-def _test(i: int, j: int, smaller: Law, larger: Law) -> NestedTest:
+def _ratio_test(i: int, j: int, smaller: Law, larger: Law) -> NestedTest:
     gain = 2.0 * (larger.info.log_likelihood - smaller.info.log_likelihood)
     degrees = int(larger.info["n_parameters"] - smaller.info["n_parameters"])
     p = float(scipy.special.chdtrc(degrees, max(gain, 0.0)))
@@ -112,12 +113,12 @@ def is_nested(smaller: Law, larger: Law) -> bool:
     if not same or a.n_parameters is None or b.n_parameters is None:
         return False
     turns = a.drift == "normal" and b.drift in ("normal", "dense")
-    drift = turns or _before(a.drift, b.drift, DRIFTS)
-    within = drift and _before(a.noise, b.noise, NOISES)
+    drift = turns or _is_special_case(a.drift, b.drift, DRIFTS)
+    within = drift and _is_special_case(a.noise, b.noise, NOISES)
     return within and a.n_parameters < b.n_parameters
 
 
-def _before(small: str | None, large: str | None, order: tuple[str, ...]) -> bool:
+def _is_special_case(small: str | None, large: str | None, order: tuple[str, ...]) -> bool:
     return small in order and large in order and order.index(small) <= order.index(large)
 
 
@@ -126,13 +127,13 @@ def _noise_of_values(law: Law) -> tuple[bool, int]:
     return bool(np.any(law.observation_variance)), law.observation_variance.ndim
 
 
-# ---------- Scores of several laws on the same held-out values, and how sure their differences are
+# ---------- Scores of several laws on the same held-out values, with bootstrap intervals
 #
 # Log scores are log densities of the observed values as they came,
 #
 #     log p(X) = log p(y) - sum log s(x),    X = offset + s y,
 #
-# so that laws with climatologies and scales of their own are comparable. Errors and CRPS are in the
+# so that laws with different climatologies and scales are comparable. Errors and CRPS are in the
 # units of the data. Units of the bootstrap are paths or, of few paths, stretches of time: what lies
 # in one of them is drawn together, for all laws alike.
 
@@ -142,32 +143,32 @@ Array = np.ndarray
 #: Stretches of time that a record of few paths is cut into, and paths from which these are units.
 STRETCHES, ENOUGH_PATHS = 20, 20
 #: Values that two laws prepare from one are equal to this, relative to their size.
-SAME = 1e-6
+SAME_VALUES = 1e-6
 
 
 class HeldOut(NamedTuple):
     """Data under one law, and the map back to their units at its points, (P, T, M).
 
-    Laws may see different points of one grid: scores are of all its cells, (P, T, G).
+    Laws may use different points of one grid: scores cover all its cells, (P, T, G).
     """
 
-    own: Observed
+    observed: Observed
     offset: Array
     scale: Array
 
     @property
     def raw(self) -> Array:
         """Values in the units of the data, (P, T, G)."""
-        return self.on_cells(self.offset + self.scale * self.own.fields.values)
+        return self.on_cells(self.offset + self.scale * self.observed.fields.values)
 
     def on_cells(self, values: Array) -> Array:
         """Values at the points of the law at all cells, NaN where it has no point."""
-        return self.own.places.unflatten(values).reshape(*values.shape[:2], -1)
+        return self.observed.places.unflatten(values).reshape(*values.shape[:2], -1)
 
-    def seeing(self, cells: Array) -> Observed:
-        """The data of which only some cells are seen, boolean (P, T, G)."""
-        inside = self.own.places.inside
-        return self.own.masked(cells if inside is None else cells[..., inside]).flat
+    def restricted_to(self, cells: Array) -> Observed:
+        """The data with all other cells missing; ``cells`` is boolean (P, T, G)."""
+        inside = self.observed.places.inside
+        return self.observed.masked(cells if inside is None else cells[..., inside]).flat
 
 
 class Scores(NamedTuple):
@@ -193,25 +194,27 @@ def _mean(name: str, sums: Array, counts: Array) -> Array:
 
 
 def held_out(law: Law, data: Any) -> HeldOut:
-    """Data as a law sees them, less its mean, with offset and scale to go back by."""
-    own, how = subtract_mean_and_forcing(law, data).in_memory(), law.preparation
+    """Data prepared by a law, less its mean, with offset and scale of the map back."""
+    observed, how = subtract_mean_and_forcing(law, data).in_memory(), law.preparation
     offset, scale = np.zeros(1), np.ones(1)
     if how is not None and how.how.is_affine:
-        offset, scale = how.affine(own.fields["time"].values, own.points)
-    if (driven := response(law, own.times, own.points)) is not None:
+        offset, scale = how.affine(observed.fields["time"].values, observed.points)
+    if (driven := response(law, observed.times, observed.points)) is not None:
         offset = offset + scale * driven
-    return HeldOut(own, *(np.broadcast_to(part, own.fields.shape) for part in (offset, scale)))
+    return HeldOut(
+        observed, *(np.broadcast_to(array, observed.fields.shape) for array in (offset, scale))
+    )
 
 
 def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
-    """Refuse laws that do not see the same values of the data."""
+    """Refuse laws whose preparation gives different values of the data."""
     first = held_out_values[0].raw
     for name, other in zip(names[1:], held_out_values[1:], strict=True):
         same = other.raw.shape == first.shape
         if same:
-            known = np.isfinite(first) & np.isfinite(other.raw)
-            gap = np.abs(other.raw - first)[known].max(initial=0.0)
-            same = known.any() and gap <= SAME * np.abs(first[known]).max()
+            in_both = np.isfinite(first) & np.isfinite(other.raw)
+            gap = np.abs(other.raw - first)[in_both].max(initial=0.0)
+            same = in_both.any() and gap <= SAME_VALUES * np.abs(first[in_both]).max()
         if not same:
             expected = f"values that {names[0]} and {name} see alike"
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
@@ -233,62 +236,58 @@ def tier_scores(
 ) -> list[Scores]:
     """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
     raw = held_out_values[0].raw
-    known = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
-    seen, scored = tier_masks(np.where(known, raw, np.nan), tier, seed)
-    found = [_predicted(law, h, seen) for law, h in zip(laws, held_out_values, strict=True)]
-    scored = scored & np.isfinite(np.stack([mean for mean, _ in found])).all(0)
+    in_all = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
+    inputs, scored = tier_masks(np.where(in_all, raw, np.nan), tier, seed)
+    predictions = [_predicted(law, h, inputs) for law, h in zip(laws, held_out_values, strict=True)]
+    scored = scored & np.isfinite(np.stack([mean for mean, _ in predictions])).all(0)
     if not scored.any():
         return []
     units = units_of(*raw.shape[:2])
     where = units[np.nonzero(scored)[:2]]
     n = int(units.max()) + 1
     counts = np.bincount(where, minlength=n).astype(float)
-    squares = [((mean - raw)[scored]) ** 2 for mean, _ in found]
-    crps = [gaussian_crps(mean[scored], std[scored], raw[scored]) for mean, std in found]
+    squares = [((mean - raw)[scored]) ** 2 for mean, _ in predictions]
+    crps = [gaussian_crps(mean[scored], std[scored], raw[scored]) for mean, std in predictions]
     return [
         Scores(f"{name} {tier}", np.stack([np.bincount(where, s, n) for s in parts]), counts)
         for name, parts in (("RMSE", squares), ("CRPS", crps))
     ]
 
 
-def _predicted(law: Law, held_out_values: HeldOut, seen: Array) -> tuple[Array, Array]:
-    """Mean and deviation of every value in the units of the data, given those that are seen."""
-    found, noise = (
-        law.without_preparation_and_mean.reconstruct(held_out_values.seeing(seen)),
-        noise_at(law, held_out_values.own.points),
-    )
-    std = np.sqrt(found["std"].values ** 2 + noise)
-    mean = held_out_values.offset + held_out_values.scale * found["mean"].values
+def _predicted(law: Law, held_out_values: HeldOut, inputs: Array) -> tuple[Array, Array]:
+    """Mean and deviation of every value in the units of the data, given the inputs."""
+    bare = law.without_preparation_and_mean
+    result = bare.reconstruct(held_out_values.restricted_to(inputs))
+    noise = noise_at(law, held_out_values.observed.points)
+    std = np.sqrt(result["std"].values ** 2 + noise)
+    mean = held_out_values.offset + held_out_values.scale * result["mean"].values
     return held_out_values.on_cells(mean), held_out_values.on_cells(held_out_values.scale * std)
 
 
 def log_scores(laws: list[Law], held_out_values: list[HeldOut]) -> Scores | None:
     """Log density of the data by unit; None where the laws give densities of different numbers."""
-    parts = [_log_density(law, h) for law, h in zip(laws, held_out_values, strict=True)]
-    if len({(kind, count) for _, kind, count in parts}) > 1 or parts[0][1] != "values":
+    densities = [_log_density(law, h) for law, h in zip(laws, held_out_values, strict=True)]
+    if len({(kind, count) for _, kind, count in densities}) > 1 or densities[0][1] != "values":
         return None
-    sums = np.stack([part for part, _, _ in parts])
-    counts = np.full(sums.shape[1], parts[0][2] / sums.shape[1])
+    sums = np.stack([by_unit for by_unit, _, _ in densities])
+    counts = np.full(sums.shape[1], densities[0][2] / sums.shape[1])
     return Scores("log score", sums, counts)
 
 
 def _log_density(law: Law, held_out_values: HeldOut) -> tuple[Array, str, int]:
     """By path, or by what each stretch of time adds; with kind and count of the numbers."""
-    own, fields, bare = (
-        held_out_values.own,
-        held_out_values.own.fields,
-        law.without_preparation_and_mean,
-    )
+    bare, observed = law.without_preparation_and_mean, held_out_values.observed
+    fields = observed.fields
     with np.errstate(invalid="ignore", divide="ignore"):
         stretched = np.where(np.isfinite(fields.values), np.log(held_out_values.scale), 0.0).sum(-1)
-    whole = bare.log_likelihood(own)
+    whole = bare.log_likelihood(observed)
     kind, count = str(whole.attrs["of"]), int(whole.attrs["count"])
-    if own.n_paths >= ENOUGH_PATHS or own.has_own_clocks:
+    if observed.n_paths >= ENOUGH_PATHS or observed.has_own_clocks:
         return whole.values - stretched.sum(1), kind, count
     units = units_of(*fields.shape[:2])[0]
     ends = [int(np.flatnonzero(units == u)[-1]) + 1 for u in np.unique(units)]
     ends = [e for e in ends if e >= 2]
-    upto = [bare.log_likelihood(own.at_times(slice(e))).values for e in ends[:-1]]
+    upto = [bare.log_likelihood(observed.at_times(slice(e))).values for e in ends[:-1]]
     steps = np.diff(np.stack([np.zeros(len(whole)), *upto, whole.values]), axis=0)
     cut = np.add.reduceat(stretched, [0, *ends[:-1]], axis=1)
     return (steps.T - cut).ravel(), kind, count
@@ -300,66 +299,74 @@ def bootstrap_units(scores: Scores, replicates: int, seed: int) -> Array:
     return np.random.default_rng(seed).choice(usable, (replicates, len(usable)))
 
 
-# ---------- A comparison in words: rows of a table, one sentence, and plain data
+# ---------- A comparison as a table, one sentence, and plain data
 
 
-#: Differences of BIC up to which laws are not told apart, and from which on it is clear.
-CLOSE, CLEAR = 2.0, 10.0
+#: Difference of BIC below which laws cannot be distinguished, and least one that is clear.
+CLOSE_BIC, CLEAR_BIC = 2.0, 10.0
 #: Differences below this share of a score are rounding.
-NOTHING = 1e-6
+ROUNDING = 1e-6
 #: Most modes of a parameter that the table shows.
-SHOWN = 6
+MOST_MODES_SHOWN = 6
 
 
-def rows_of(found: Comparison) -> list[list[str]]:
+def rows_of(comparison: Comparison) -> list[list[str]]:
     """Likelihoods, tests, scores and parameters: a name and a cell per law."""
-    return [*_likelihood_rows(found), *_test_rows(found), *_score_rows(found), *_parameters(found)]
+    return [
+        *_likelihood_rows(comparison),
+        *_test_rows(comparison),
+        *_score_rows(comparison),
+        *_parameter_rows(comparison),
+    ]
 
 
-def _likelihood_rows(found: Comparison) -> list[list[str]]:
-    if found.likelihood is None:
+def _likelihood_rows(comparison: Comparison) -> list[list[str]]:
+    if comparison.likelihood is None:
         return []
     words = {"log_likelihood": "log-likelihood", "n_parameters": "parameters", "aic": "AIC",
              "bic": "BIC"}  # fmt: skip
     return [
         [word, *(f"{v:.6g}" if name == "n_parameters" else f"{v:.2f}" for v in values)]
         for name, word in words.items()
-        for values in [found.likelihood[name].values]
+        for values in [comparison.likelihood[name].values]
     ]
 
 
-def _test_rows(found: Comparison) -> list[list[str]]:
+def _test_rows(comparison: Comparison) -> list[list[str]]:
     rows = []
-    for test in found.tests:
-        cells = [""] * len(found.names)
+    for test in comparison.tests:
+        cells = [""] * len(comparison.names)
         cells[test.smaller] = f"{test.statistic:.2f}, {test.degrees} d.f., p = {test.p_value:.2g}"
-        rows.append([f"ratio test in {found.names[test.larger]}", *cells])
+        rows.append([f"ratio test in {comparison.names[test.larger]}", *cells])
     return rows
 
 
-def _score_rows(found: Comparison) -> list[list[str]]:
-    if found.scores is None:
+def _score_rows(comparison: Comparison) -> list[list[str]]:
+    if comparison.scores is None:
         return []
     rows = []
-    for score in found.scores["score"].values:
-        part = found.scores.sel(score=score)
+    for score in comparison.scores["score"].values:
+        row = comparison.scores.sel(score=score)
         cells = []
-        for value, (gap, low, high) in zip(part.value.values, part.difference.values, strict=True):
+        for value, (gap, low, high) in zip(row.value.values, row.difference.values, strict=True):
             more = "" if gap == 0 else f" ({gap:+.3g} [{low:+.3g}, {high:+.3g}])"
             cells.append(f"{value:.4g}{more}")
         rows.append([str(score), *cells])
     return rows
 
 
-def _parameters(found: Comparison) -> list[list[str]]:
+def _parameter_rows(comparison: Comparison) -> list[list[str]]:
     rows = []
-    for name, table in found.parameters.data_vars.items():
+    for name, table in comparison.parameters.data_vars.items():
         extra = [d for d in table.dims if d not in ("law", "statistic")]
         if len(extra) > 1:
             continue
-        for index in range(min(table.sizes[extra[0]], SHOWN) if extra else 1):
-            part = table.isel({extra[0]: index}) if extra else table
-            cells = [_cell(part.sel(law=law).transpose("statistic").values) for law in found.names]
+        for index in range(min(table.sizes[extra[0]], MOST_MODES_SHOWN) if extra else 1):
+            entry = table.isel({extra[0]: index}) if extra else table
+            cells = [
+                _interval_text(entry.sel(law=law).transpose("statistic").values)
+                for law in comparison.names
+            ]
             if all(cell in ("0", "") for cell in cells) and str(name).startswith("initial"):
                 continue  # a start at the mean
             label = str(name).replace("_", " ")
@@ -367,7 +374,7 @@ def _parameters(found: Comparison) -> list[list[str]]:
     return rows
 
 
-def _cell(values: np.ndarray) -> str:
+def _interval_text(values: np.ndarray) -> str:
     estimate, stderr, low, high = values
     if not np.isfinite(estimate):
         return ""
@@ -382,7 +389,7 @@ def sentence_of(
     laws: list[Law],
     level: float,
 ) -> tuple[int, str]:
-    """The law to use, and the sentence that says so: new data count more than criteria."""
+    """The law to use, and why, in a sentence: new data count more than criteria."""
     if scores is not None and scores.sizes["score"]:
         return _by_scores(names, scores, laws, level)
     if likelihood is None:
@@ -397,19 +404,19 @@ def _by_scores(
     score = str(scores["score"].values[0])
     best = int(np.flatnonzero(scores["difference"].values[0, :, 0] == 0)[0])
     open_ones = _not_ruled_out(scores, best)
-    told = f"{100 * level:g} % interval"
+    interval = f"{100 * level:g} % interval"
     if len(open_ones) == 1:
-        others = _listed([names[i] for i in range(len(names)) if i != best])
+        others = _join_names([names[i] for i in range(len(names)) if i != best])
         return best, (
             f"Use {names[best]}: its {score} on these data is better than that of {others} "
-            f"({told}).{_against(scores, best)}"
+            f"({interval}).{_contrary_scores(scores, best)}"
         )
     count = [float(law.info.get("n_parameters", np.inf)) for law in laws]
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
-    others = _listed([names[i] for i in open_ones if i != simplest])
+    others = _join_names([names[i] for i in open_ones if i != simplest])
     return simplest, (
         f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
-        f"told apart from {others} ({told})."
+        f"told apart from {others} ({interval})."
     )
 
 
@@ -418,20 +425,20 @@ def _not_ruled_out(scores: xr.Dataset, best: int) -> list[int]:
     gaps, kept = scores["difference"].values, [best]
     for law in range(gaps.shape[1]):
         away = (gaps[:, law, 1] > 0) | (gaps[:, law, 2] < 0)
-        size = np.abs(gaps[:, law, 0]) > NOTHING * np.abs(scores["value"].values[:, law])
+        size = np.abs(gaps[:, law, 0]) > ROUNDING * np.abs(scores["value"].values[:, law])
         if law != best and not (away & size).any():
             kept.append(law)
     return kept
 
 
-def _against(scores: xr.Dataset, best: int) -> str:
+def _contrary_scores(scores: xr.Dataset, best: int) -> str:
     """Scores by which another law is better than the one that is chosen, in a sentence."""
     gaps = scores["difference"].values[:, best]
     away = (gaps[:, 1] > 0) | (gaps[:, 2] < 0)
-    size = np.abs(gaps[:, 0]) > NOTHING * np.abs(scores["value"].values[:, best])
+    size = np.abs(gaps[:, 0]) > ROUNDING * np.abs(scores["value"].values[:, best])
     worse = [str(name) for name in scores["score"].values[away & size]]
-    said = "says" if len(worse) == 1 else "say"
-    return f" {_listed(worse)} {said} otherwise: choose by what it is for." if worse else ""
+    verb = "says" if len(worse) == 1 else "say"
+    return f" {_join_names(worse)} {verb} otherwise: choose by what it is for." if worse else ""
 
 
 def _by_criterion(
@@ -441,7 +448,7 @@ def _by_criterion(
     order = np.argsort(bic, kind="stable")
     best, second = int(order[0]), int(order[1])
     gap = float(bic[second] - bic[best])
-    sure = "clearly" if gap >= CLEAR else ("probably" if gap >= CLOSE else "by a hair")
+    sure = "clearly" if gap >= CLEAR_BIC else ("probably" if gap >= CLOSE_BIC else "by a hair")
     for test in tests:
         if {test.smaller, test.larger} == {best, second}:
             words = "; the likelihood-ratio test has p = "
@@ -455,48 +462,54 @@ def _by_criterion(
     )
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def plain(found: Comparison) -> dict[str, Any]:
+def to_plain_types(comparison: Comparison) -> dict[str, Any]:
     """The whole comparison as plain types."""
     return {
-        "laws": list(found.names),
-        "use": found.names[found.best],
-        "sentence": found.sentence,
-        "level": found.level,
-        "likelihood": _of(found.likelihood),
+        "laws": list(comparison.names),
+        "use": comparison.names[comparison.best],
+        "sentence": comparison.sentence,
+        "level": comparison.level,
+        "likelihood": _dataset_values(comparison.likelihood),
         "tests": [
             {
                 **test._asdict(),
-                "smaller": found.names[test.smaller],
-                "larger": found.names[test.larger],
+                "smaller": comparison.names[test.smaller],
+                "larger": comparison.names[test.larger],
             }
-            for test in found.tests
+            for test in comparison.tests
         ],
-        "scores": _of(found.scores),
-        "parameters": _of(found.parameters),
-        "notes": list(found.notes),
+        "scores": _dataset_values(comparison.scores),
+        "parameters": _dataset_values(comparison.parameters),
+        "notes": list(comparison.notes),
     }
 
 
-def _of(dataset: xr.Dataset | None) -> dict[str, Any] | None:
+def _dataset_values(dataset: xr.Dataset | None) -> dict[str, Any] | None:
     if dataset is None:
         return None
-    parts = {str(n): _numbers(v.values) for n, v in {**dataset.coords, **dataset.data_vars}.items()}
+    parts = {
+        str(n): _json_numbers(v.values) for n, v in {**dataset.coords, **dataset.data_vars}.items()
+    }
     return parts | {str(k): v for k, v in dataset.attrs.items()}
 
 
-def _numbers(values: Any) -> Any:
+def _json_numbers(values: Any) -> Any:
     if isinstance(values, np.ndarray):
-        return [_numbers(v) for v in values.tolist()] if values.ndim else _numbers(values.item())
+        return (
+            [_json_numbers(v) for v in values.tolist()]
+            if values.ndim
+            else _json_numbers(values.item())
+        )
     if isinstance(values, list):
-        return [_numbers(v) for v in values]
+        return [_json_numbers(v) for v in values]
     return None if isinstance(values, float) and not np.isfinite(values) else values
 
 
-# ---------- Which of several laws to use, and how sure that is
+# ---------- Comparison of laws
 
 
 #: Tasks that laws are compared by on new data.
@@ -538,7 +551,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
-        return plain(self)
+        return to_plain_types(self)
 
     def __repr__(self) -> str:
         """The table, the tests and the sentence."""
@@ -594,8 +607,8 @@ def compare(
         >>> sl.compare(few, right, data=fields[40:], names=("few", "right")).sentence
         'Use right: its log score on these data is better than that of few (95 % interval).'
     """
-    chosen = _checked(laws, tiers)
-    labels = _names(names, len(chosen))
+    chosen = _check_laws(laws, tiers)
+    labels = _check_names(names, len(chosen))
     whole("replicates", replicates, 1)
     level, seed = probability("level", level), whole("seed", seed, 0)
     notes: list[str] = []
@@ -603,7 +616,7 @@ def compare(
     tests = nested_tests(chosen) if likelihood is not None else []
     scores = None
     if data is not None:
-        scores = _scored(chosen, labels, data, tiers, notes, (level, replicates, seed))
+        scores = _score_dataset(chosen, labels, data, tiers, notes, (level, replicates, seed))
     best, sentence = sentence_of(labels, likelihood, tests, scores, chosen, level)
     table = _side_by_side(chosen, labels)
     return Comparison(
@@ -611,7 +624,7 @@ def compare(
     )
 
 
-def _checked(laws: tuple[Any, ...], tiers: tuple[str, ...]) -> list[Law]:
+def _check_laws(laws: tuple[Any, ...], tiers: tuple[str, ...]) -> list[Law]:
     for tier in tiers:
         one_of("tiers", tier, TIERS)
     if len(laws) < 2:
@@ -620,7 +633,7 @@ def _checked(laws: tuple[Any, ...], tiers: tuple[str, ...]) -> list[Law]:
     return [instance("laws", law, Law, "pass laws from sl.fit or sl.load") for law in laws]
 
 
-def _names(names: Any, n: int) -> tuple[str, ...]:
+def _check_names(names: Any, n: int) -> tuple[str, ...]:
     if names is None:
         return tuple(chr(ord("a") + i) if n <= 26 else f"law {i + 1}" for i in range(n))
     labels = tuple(str(name) for name in names)
@@ -656,7 +669,7 @@ def _likelihood(
     )
 
 
-def _scored(
+def _score_dataset(
     laws: list[Law],
     names: tuple[str, ...],
     data: Any,
@@ -668,20 +681,20 @@ def _scored(
     level, replicates, seed = settings
     held_out_values = [held_out(law, data) for law in laws]
     check_same_values(held_out_values, list(names))
-    found = [score for tier in tiers for score in tier_scores(laws, held_out_values, tier, seed)]
+    scores = [score for tier in tiers for score in tier_scores(laws, held_out_values, tier, seed)]
     logs = log_scores(laws, held_out_values)
     if logs is None:
         notes.append("Log scores are not compared: not all laws give the values a density.")
     else:
-        found = [logs, *found]
-    rows = [_with_interval(score, level, replicates, seed) for score in found]
+        scores = [logs, *scores]
+    rows = [_with_interval(score, level, replicates, seed) for score in scores]
     return xr.Dataset(
         {
-            "value": (("score", "law"), np.stack([score.means for score in found])),
+            "value": (("score", "law"), np.stack([score.means for score in scores])),
             "difference": (("score", "law", "statistic"), np.stack(rows)),
         },
         coords={
-            "score": [score.name for score in found],
+            "score": [score.name for score in scores],
             "law": list(names),
             "statistic": ["estimate", "lower", "upper"],
         },

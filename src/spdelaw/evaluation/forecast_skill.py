@@ -1,4 +1,4 @@
-"""Forecast skill on data that the forecasts have not seen, beside rivals."""
+"""Forecast skill on later data, against simple rivals and a linear inverse model."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def origin_sums(issued: Issued) -> tuple[Array, Array]:
     scored = np.isfinite(issued.truth) & (spread > CONSTANT * np.nanmax(spread))
     for outlook in issued.outlooks.values():
         scored &= np.isfinite(outlook.mean) & np.isfinite(outlook.std)
-    sums = [_sums(outlook, issued, scored) for outlook in issued.outlooks.values()]
+    sums = [_score_sums(outlook, issued, scored) for outlook in issued.outlooks.values()]
     return np.stack(sums), scored.sum((1, 2))
 
 
-def _sums(outlook: Outlook, issued: Issued, scored: Array) -> Array:
+def _score_sums(outlook: Outlook, issued: Issued, scored: Array) -> Array:
     scale = np.broadcast_to(issued.scale, scored.shape)[scored]
     error = (outlook.mean - issued.truth)[scored] * scale
     std = np.maximum(outlook.std[scored] * scale, 1e-300)
     z = error / std
-    parts = [error**2, gaussian_crps(np.zeros_like(std), std, error)]
+    terms = [error**2, gaussian_crps(np.zeros_like(std), std, error)]
     with np.errstate(over="ignore"):
-        parts.append(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi))
+        terms.append(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi))
     half = [float(scipy.special.ndtri(0.5 + level / 200)) for level in LEVELS]
-    parts += [(np.abs(z) <= h).astype(float) for h in half]
+    terms += [(np.abs(z) <= h).astype(float) for h in half]
     lead = np.broadcast_to(np.arange(len(scored))[:, None, None], scored.shape)[scored]
-    return np.stack([np.bincount(lead, part, minlength=len(scored)) for part in parts])
+    return np.stack([np.bincount(lead, term, minlength=len(scored)) for term in terms])
 
 
 def score_table(
@@ -104,11 +104,11 @@ def score_table(
         ends[..., i] = np.quantile(drawn, tails, axis=0)[..., 0]
         skill_ends[..., i] = np.quantile(drawn_skill, tails, axis=0)[..., 0]
     dims = ("predictor", "score", "lead")
-    found = {"estimate": estimate[0], "lower": ends[0], "upper": ends[1]}
+    estimates = {"estimate": estimate[0], "lower": ends[0], "upper": ends[1]}
     gains = {"skill": skill[0], "skill_lower": skill_ends[0], "skill_upper": skill_ends[1]}
     table = xr.Dataset(
         {
-            **{name: (dims, values) for name, values in found.items()},
+            **{name: (dims, values) for name, values in estimates.items()},
             **{name: (("predictor", "lead"), values) for name, values in gains.items()},
             "n_values": ("lead", counts.sum(0)),
         },
@@ -131,18 +131,17 @@ def _scores(sums: Array, counts: Array, rows: Array) -> tuple[Array, Array]:
     return mean, skill
 
 
-# ---------- What `spdelaw.skill` returns: scores by method and lead, forecasts, and how they came
-# about
+# ---------- The result of `spdelaw.skill`
 
 
 #: Scores that the text shows lead by lead.
 SHOWN = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score"}
 
-#: Laws that were tried which the text names, best first.
-FEW = 5
+#: Most laws that the text lists of those that were tried, best first.
+MOST_LISTED = 5
 
-#: Part of a rival's mean square error below which a difference is none.
-CLEAR = 0.01
+#: Skill below which a difference of mean square errors counts as none.
+LEAST_SKILL = 0.01
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -177,13 +176,15 @@ class Skill:
         table = self.table
         scores = {
             str(m): {
-                str(s): [_row(table.sel(predictor=m, score=s, lead=k)) for k in table.lead.values]
+                str(s): [
+                    _json_row(table.sel(predictor=m, score=s, lead=k)) for k in table.lead.values
+                ]
                 for s in table.score.values
             }
             for m in table.predictor.values
         }
         gains = {
-            str(m): [_row(table.sel(predictor=m, lead=k), "skill") for k in table.lead.values]
+            str(m): [_json_row(table.sel(predictor=m, lead=k), "skill") for k in table.lead.values]
             for m in table.predictor.values[1:]
         }
         return {
@@ -204,8 +205,8 @@ class Skill:
         t, parts = self.table, []
         for m in t.predictor.values[1:]:
             row = t.sel(predictor=m)
-            ahead = t.lead.values[((row.skill_lower > 0) & (row.skill > CLEAR)).values]
-            behind = t.lead.values[((row.skill_upper < 0) & (row.skill < -CLEAR)).values]
+            ahead = t.lead.values[((row.skill_lower > 0) & (row.skill > LEAST_SKILL)).values]
+            behind = t.lead.values[((row.skill_upper < 0) & (row.skill < -LEAST_SKILL)).values]
             words = [f"ahead at lead {_listed(ahead)}"] if len(ahead) else []
             words += [f"behind at lead {_listed(behind)}"] if len(behind) else []
             parts.append(f"{m}: {', '.join(words) or 'no clear difference'}")
@@ -223,18 +224,18 @@ class Skill:
         ]
         if self.tried:
             best = sorted(self.tried.items(), key=lambda item: item[1])
-            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:FEW])
-            more = f"; {len(best) - FEW} more" if len(best) > FEW else ""
+            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:MOST_LISTED])
+            more = f"; {len(best) - MOST_LISTED} more" if len(best) > MOST_LISTED else ""
             lines.append(f"chosen by held-out CRPS relative to climatology ({words}{more})")
         return lines
 
     def rows(self, score: str) -> tuple[list[str], list[list[str]]]:
         """Header and rows of one score: a method each, with intervals, by lead."""
-        found = self.score(score)
-        header = [SHOWN.get(score, score), *(f"lead {k}" for k in found.lead.values)]
+        table = self.score(score)
+        header = [SHOWN.get(score, score), *(f"lead {k}" for k in table.lead.values)]
         cells = [
-            [str(m), *(_cell(v) for v in found.sel(predictor=m).values)]
-            for m in found.predictor.values
+            [str(m), *(_interval_text(v) for v in table.sel(predictor=m).values)]
+            for m in table.predictor.values
         ]
         return header, cells
 
@@ -283,14 +284,14 @@ class Skill:
         return f"<div>{''.join(parts)}<p>{self.verdict}</p></div>"
 
 
-def _row(values: xr.Dataset, name: str = "") -> dict[str, float | None]:
+def _json_row(values: xr.Dataset, name: str = "") -> dict[str, float | None]:
     names = {"estimate": name or "estimate"}
     names |= {end: f"{name}_{end}" if name else end for end in ("lower", "upper")}
-    found = {key: float(values[old]) for key, old in names.items()}
-    return {key: value if np.isfinite(value) else None for key, value in found.items()}
+    numbers = {key: float(values[old]) for key, old in names.items()}
+    return {key: value if np.isfinite(value) else None for key, value in numbers.items()}
 
 
-def _cell(values: np.ndarray) -> str:
+def _interval_text(values: np.ndarray) -> str:
     estimate, lower, upper = values
     return f"{estimate:.3g} [{lower:.3g}, {upper:.3g}]"
 
@@ -310,20 +311,19 @@ def _aligned(rows: list[list[str]]) -> list[str]:
     ]
 
 
-# ---------- Which law: the modes, their number and their coupling whose forecasts of a held-out end
-# are best
+# ---------- Choice of modes, their number and their coupling, by forecasts of held-out times
 #
-# All is chosen within the first past, before any origin, so that no score knows of the choice.
+# All is chosen within the first past, before any origin, so that the choice uses no scored value.
 
 
-#: Numbers that "auto" tries, where there are points and times enough for them.
-TRIED = (1, 2, 3, 5, 8, 12, 20)
+#: Numbers of modes that "auto" tries, where points and times suffice for them.
+MODE_COUNTS = (1, 2, 3, 5, 8, 12, 20)
 #: Most modes of a dense drift among them: it has their square of numbers to learn.
 MOST_DENSE = 12
 #: Relative difference of two scores below which they are the same.
-TIE = 0.002
+SAME_SCORE = 0.002
 #: Relative difference of two scores that few origins cannot tell from chance.
-CLOSE = 0.01
+CLOSE_SCORE = 0.01
 #: Share of the first past that is forecast, and times per mode, at least.
 HELD_OUT, TIMES_PER_MODE = 0.25, 4
 #: Most origins there: for all laws, and for those that are close.
@@ -331,32 +331,32 @@ SOME_ORIGINS, MORE_ORIGINS = 24, 96
 
 
 def candidates(
-    trial: Trial, n_modes: Any, places: list[AbstractDomain | str], past: xr.DataArray
+    trial: Trial, n_modes: Any, sources: list[AbstractDomain | str], past: xr.DataArray
 ) -> list[Trial]:
-    """Laws to choose from: every place with every number of modes, and what may couple them.
+    """Laws to choose from: every source of modes with every number of modes and coupling.
 
-    Modes of a domain decay on their own unless ``drift`` says otherwise; patterns of the data are
+    Modes of a domain have a diagonal drift unless ``drift`` is given; patterns of the data are
     tried alone and with a dense drift, by which they turn into one another. Where patterns are
-    tried, nothing is tested for that costs much: records count as stationary, without a mean of
-    their own if anomalies were taken.
+    tried, costly tests are left out: records count as stationary, and anomalies as without
+    mean.
     """
-    given, counts = trial.settings.get("drift"), _counts(n_modes, past)
-    if PATTERNS in places:
+    given, counts = trial.settings.get("drift"), _mode_counts(n_modes, past)
+    if PATTERNS in sources:
         trial = trial.quick
-    found = [trial.at(place, given, n) for place in places for n in counts]
-    if given is None and PATTERNS in places:
+    trials = [trial.with_modes(source, given, n) for source in sources for n in counts]
+    if given is None and PATTERNS in sources:
         most = MOST_DENSE if n_modes == "auto" else max(counts)
-        found += [trial.at(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
-    return found
+        trials += [trial.with_modes(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
+    return trials
 
 
-def _counts(n_modes: Any, past: xr.DataArray) -> list[int]:
+def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
     if isinstance(n_modes, list | tuple) and n_modes:
         return [whole("n_modes", n, 1) for n in n_modes]
     if n_modes == "auto":
         points = int(np.prod(past.shape[2:]))
         most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
-        return [n for n in TRIED if n <= most] or [1]
+        return [n for n in MODE_COUNTS if n <= most] or [1]
     if isinstance(n_modes, str | list | tuple):
         expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
         raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
@@ -377,28 +377,28 @@ def choose(
     if len(tried) == 1:
         return tried[0], {}
     plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
-    found: dict[int, float] = {}
+    scores: dict[int, float] = {}
     last: SpdeLawError | None = None
     for i, trial in enumerate(tried):
         try:
-            found[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
+            scores[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
         except SpdeLawError as error:
             last = error
         progress(i + 1)
-    if not found:
+    if not scores:
         raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
-    final = _again(past, tried, _within(found, CLOSE), leads, plan) or found
-    best = min(_within(final, TIE), key=lambda i: (tried[i].n_numbers, final[i]))
-    found |= final
-    return tried[best], {str(tried[i]): value for i, value in found.items()}
+    final = _score_again(past, tried, _close_to_best(scores, CLOSE_SCORE), leads, plan) or scores
+    best = min(_close_to_best(final, SAME_SCORE), key=lambda i: (tried[i].n_numbers, final[i]))
+    scores |= final
+    return tried[best], {str(tried[i]): value for i, value in scores.items()}
 
 
-def _within(found: dict[int, float], margin: float) -> list[int]:
+def _close_to_best(scores: dict[int, float], margin: float) -> list[int]:
     """Laws whose score is the least one or larger by a margin."""
-    return [i for i, value in found.items() if value <= (1.0 + margin) * min(found.values())]
+    return [i for i, value in scores.items() if value <= (1.0 + margin) * min(scores.values())]
 
 
-def _again(
+def _score_again(
     past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
 ) -> dict[int, float]:
     """Scores from more origins of laws that fewer could not tell apart."""
@@ -424,14 +424,13 @@ def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
     return float(np.mean(crps[0] / crps[1]))
 
 
-# ---------- Forecasts from all origins as labelled fields, in the units and under the names of the
-# data
+# ---------- Forecasts from all origins as labelled fields in the units of the data
 
 
 def forecasts_dataset(
     issued: list[Issued],
     fields: xr.DataArray,
-    seen: Array,
+    forecast_points: Array,
     dims: tuple[str, ...],
     leads: tuple[int, ...],
 ) -> xr.Dataset:
@@ -440,17 +439,19 @@ def forecasts_dataset(
     Args:
         issued: from every origin.
         fields: canonical, as they came.
-        seen: which of their points were forecast.
+        forecast_points: which of their points were forecast.
         dims: of space.
         leads: in steps.
     """
     places = places_of_fields(fields, dims)
-    places = places if seen.all() else places.only(seen)
+    places = places if forecast_points.all() else places.only(forecast_points)
     space = ("lead", "origin", "path", *places.dims)
     methods = list(issued[0].outlooks)
-    mean = np.stack([_stacked([_raw(i, i.outlooks[m].mean) for i in issued]) for m in methods])
-    std = np.stack([_stacked([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
-    truth = _stacked([_raw(i, i.truth) for i in issued])
+    mean = np.stack(
+        [_stack_origins([_in_data_units(i, i.outlooks[m].mean) for i in issued]) for m in methods]
+    )
+    std = np.stack([_stack_origins([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
+    truth = _stack_origins([_in_data_units(i, i.truth) for i in issued])
     result = xr.Dataset(
         {
             "mean": (("predictor", *space), places.unflatten(mean)),
@@ -458,7 +459,7 @@ def forecasts_dataset(
             "observed": (space, places.unflatten(truth)),
         },
         coords={
-            "predictor": ("predictor", methods, _flags(methods)),
+            "predictor": ("predictor", methods, _flag_attributes(methods)),
             "lead": ("lead", list(leads), {"long_name": "steps ahead"}),
             "path": fields["path"].values,
             **places.coords,
@@ -470,22 +471,22 @@ def forecasts_dataset(
     return named
 
 
-def _flags(names: list[str]) -> dict[str, str]:
-    """Names as CF has them, for programs that see numbers in the file."""
+def _flag_attributes(names: list[str]) -> dict[str, str]:
+    """Names as CF flags, for programs that read numbers from the file."""
     return {"flag_meanings": " ".join(name.replace(" ", "_") for name in names)}
 
 
-def _stacked(each: list[Array]) -> Array:
+def _stack_origins(each: list[Array]) -> Array:
     """(lead, path, point) of each origin as (lead, origin, path, point)."""
     return np.stack(each, axis=1)
 
 
-def _raw(one: Issued, values: Array) -> Array:
+def _in_data_units(one: Issued, values: Array) -> Array:
     return one.offset + one.scale * values
 
 
 def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> dict[str, Any]:
-    """Last time that is seen, and the times that are forecast; dates where the data have them."""
+    """Last observed time, and the times that are forecast; dates where the data have them."""
     last = np.asarray(origins) - 1
     valid = last[None] + np.asarray(leads)[:, None]
     clock = {k: time.attrs[k] for k in ("units", "calendar") if k in time.attrs}
@@ -499,7 +500,7 @@ def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> di
     }
 
 
-# ---------- Forecast skill on data that the forecasts have not seen, beside what people use now
+# ---------- Forecast skill against rivals
 
 
 ORIGINS = ("expanding", "rolling")
@@ -561,8 +562,8 @@ def skill(
         >>> import numpy as np, spdelaw as sl
         >>> calm = sl.catalogue.heat(n_modes=2, initial="stationary")
         >>> one = sl.simulate(calm, 1, np.linspace(0, 20, 101), np.linspace(0, np.pi, 9), seed=0)
-        >>> found = sl.skill(one, calm.domain, 2, leads=(1, 3), refits=1)
-        >>> rmse = found.score("rmse").sel(statistic="estimate")
+        >>> result = sl.skill(one, calm.domain, 2, leads=(1, 3), refits=1)
+        >>> rmse = result.score("rmse").sel(statistic="estimate")
         >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
         True
     """
@@ -572,28 +573,30 @@ def skill(
     n_fits, most = whole("refits", refits, 1), whole("most_origins", most_origins, 1)
     whole("replicates", replicates, 1)
     tell = _reporter(progress)
-    places, prepare = _places(data, domain, prepare)
-    fields, dims = _fields(data, places[0], prepare)
+    sources, prepare = _mode_sources(data, domain, prepare)
+    fields, dims = _fields(data, sources[0], prepare)
     check_plausible(fields)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
-    known, seen = where_observed(fields, dims, start)
+    forecastable, forecast_points = where_observed(fields, dims, start)
     how = None if prepare is None else affine_part(prepare)
     base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
-    past = known.isel(time=slice(start))
-    laws = candidates(base, n_modes, places, past)
+    past = forecastable.isel(time=slice(start))
+    laws = candidates(base, n_modes, sources, past)
     before, n_origins = len(laws) if len(laws) > 1 else 0, len(plan.origins)
     chosen, tried = choose(past, laws, ahead, lambda i: tell(i, before + n_origins))
-    told = hindcast(known, chosen, plan, lambda i, _: tell(before + i, before + n_origins))
-    issued = list(told)
-    sums, counts = (np.stack(part) for part in zip(*map(origin_sums, issued), strict=True))
+    forecasts_by_origin = hindcast(
+        forecastable, chosen, plan, lambda i, _: tell(before + i, before + n_origins)
+    )
+    issued = list(forecasts_by_origin)
+    sums, counts = (np.stack(column) for column in zip(*map(origin_sums, issued), strict=True))
     _check_scored(counts, ahead)
     stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
     table = score_table(
         sums, counts, list(issued[0].outlooks), ahead, stride, level, replicates, seed
     )
-    forecasts = forecasts_dataset(issued, fields, seen, dims, ahead)
-    about = _about(fields, plan, origins, issued[-1])
+    forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
+    about = _describe_run(fields, plan, origins, issued[-1])
     return Skill(table, forecasts, int(chosen.n_modes), tried, about)
 
 
@@ -604,10 +607,10 @@ def _check_leads(leads: Any) -> tuple[int, ...]:
     return tuple(sorted({whole("leads", k, 1) for k in given}))
 
 
-def _places(
+def _mode_sources(
     data: Any, domain: Any, prepare: Preparation | None
 ) -> tuple[list[AbstractDomain | str], Preparation | None]:
-    """Where modes may come from, with the names that were guessed where nobody said it."""
+    """Sources of modes, with the preparation that was guessed where no domain is given."""
     if domain is not None:
         return [domain], prepare
     guessed, how = guess_source(data, prepare)
@@ -677,7 +680,7 @@ def _check_scored(counts: np.ndarray, leads: tuple[int, ...]) -> None:
         raise DataError("data", expected=expected, got=f"none at lead {empty[0]}", fix=fix)
 
 
-def _about(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) -> dict[str, Any]:
+def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) -> dict[str, Any]:
     """What was done, as plain data."""
     law = last.law
     return {

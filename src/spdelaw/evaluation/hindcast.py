@@ -32,8 +32,7 @@ from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
 from spdelaw.law.observations import noise_at
 
-# ---------- What people forecast with now: the mean, the last field, its decay, and a linear
-# inverse model
+# ---------- Rivals: climatology, persistence, damped persistence and a linear inverse model
 #
 # Each learns from the history alone. With x the prepared field less the mean of its past at each
 # point (zero where the preparation took means off), k the lead in steps and r the correlation of a
@@ -52,7 +51,7 @@ Array = np.ndarray
 #: whose forecasts one of them is chosen.
 LIM_PATTERNS, HELD_OUT = (1, 2, 3, 5, 8, 12, 20), 0.25
 #: Deviation of errors, relative to that of the history, below which it is none.
-LEAST = 1e-6
+LEAST_DEVIATION = 1e-6
 #: Times of a history per pattern, at least.
 TIMES_PER_PATTERN = 4
 
@@ -66,8 +65,8 @@ class Outlook(NamedTuple):
 
 def mean_field(past: Array) -> Array:
     """Mean over paths and times of values (P, T, M) at each point, zero where nothing is; (M,)."""
-    seen = ~np.isnan(past)
-    return np.where(seen, past, 0.0).sum((0, 1)) / np.maximum(seen.sum((0, 1)), 1)
+    observed = ~np.isnan(past)
+    return np.where(observed, past, 0.0).sum((0, 1)) / np.maximum(observed.sum((0, 1)), 1)
 
 
 def memory(past: Array) -> Array:
@@ -80,23 +79,23 @@ def memory(past: Array) -> Array:
 def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Outlook:
     """``factor^k`` of the last value of each point; 0 for the mean, 1 for persistence.
 
-    A point that is not seen at the end decays from its last value on.
+    A point that is missing at the end decays from its last value on.
     """
-    last, age = last_seen(history)
+    last, age = last_observed(history)
     means, errors = [], []
     for k in leads:
         means.append(last * np.power(factor, k + age))
         late, early = history[:, k:], history[:, : history.shape[1] - k]
         errors.append(_deviation(late - np.power(factor, k) * early))
-    return Outlook(np.stack(means), _spread(np.stack(errors), history))
+    return Outlook(np.stack(means), _with_history_deviation(np.stack(errors), history))
 
 
-def last_seen(history: Array) -> tuple[Array, Array]:
+def last_observed(history: Array) -> tuple[Array, Array]:
     """Last value of each path and point, NaN where there is none, and how many steps ago."""
-    seen = ~np.isnan(history)
-    age = seen[:, ::-1].argmax(1)
-    at = history.shape[1] - 1 - age
-    return np.take_along_axis(history, at[:, None], 1)[:, 0], age
+    observed = ~np.isnan(history)
+    age = observed[:, ::-1].argmax(1)
+    last_index = history.shape[1] - 1 - age
+    return np.take_along_axis(history, last_index[:, None], 1)[:, 0], age
 
 
 def _deviation(errors: Array) -> Array:
@@ -105,14 +104,14 @@ def _deviation(errors: Array) -> Array:
         return np.sqrt(np.nanmean(errors**2, axis=(0, 1)))
 
 
-def _spread(errors: Array, history: Array) -> Array:
+def _with_history_deviation(errors: Array, history: Array) -> Array:
     """Deviations (lead, M) for all paths; that of the history where there are none.
 
     Nor are those of a point that was seen once or twice, which any pattern may meet.
     """
-    own = _deviation(history)
-    whole = np.where(errors > LEAST * own, errors, own)
-    return np.broadcast_to(whole[:, None], (len(errors), len(history), history.shape[-1]))
+    history_deviation = _deviation(history)
+    deviation = np.where(errors > LEAST_DEVIATION * history_deviation, errors, history_deviation)
+    return np.broadcast_to(deviation[:, None], (len(errors), len(history), history.shape[-1]))
 
 
 class InverseModel(NamedTuple):
@@ -136,7 +135,7 @@ class InverseModel(NamedTuple):
         """Forecast from the last field."""
         now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
         means = [self.power(k, now) @ self.patterns.T for k in self.leads]
-        return Outlook(np.stack(means), _spread(self.errors, history))
+        return Outlook(np.stack(means), _with_history_deviation(self.errors, history))
 
     def power(self, k: int, amplitude: Array) -> Array:
         """``G^k`` times amplitudes in rows."""
@@ -147,20 +146,20 @@ def inverse_model(past: xr.DataArray, n: int, leads: tuple[int, ...], dims: tupl
     """Learn one with n patterns from prepared fields (path, time, space)."""
     values = past.values.reshape(*past.shape[:2], -1)
     patterns = np.zeros((values.shape[-1], n))
-    seen = ~np.isnan(values).all((0, 1))
-    patterns[seen] = Empirical(past, n, dims=dims).modes
+    observed = ~np.isnan(values).all((0, 1))
+    patterns[observed] = Empirical(past, n, dims=dims).modes
     first = amplitudes(values, patterns, np.zeros(n))
-    left = float(np.nanmean((values - first @ patterns.T) ** 2))
-    noise = left / np.maximum((first**2).mean((0, 1)), 1e-300)
+    residual_variance = float(np.nanmean((values - first @ patterns.T) ** 2))
+    noise = residual_variance / np.maximum((first**2).mean((0, 1)), 1e-300)
     a = amplitudes(values, patterns, noise)
     early, late = a[:, :-1].reshape(-1, n), a[:, 1:].reshape(-1, n)
     propagator = np.linalg.lstsq(early, late, rcond=None)[0].T
-    found = InverseModel(patterns, propagator, noise, np.zeros((0, 0)), leads)
+    model = InverseModel(patterns, propagator, noise, np.zeros((0, 0)), leads)
     errors = [
-        _deviation(values[:, k:] - found.power(k, a[:, : a.shape[1] - k]) @ patterns.T)
+        _deviation(values[:, k:] - model.power(k, a[:, : a.shape[1] - k]) @ patterns.T)
         for k in leads
     ]
-    return found._replace(errors=np.stack(errors))
+    return model._replace(errors=np.stack(errors))
 
 
 def amplitudes(values: Array, patterns: Array, noise: Array) -> Array:
@@ -171,13 +170,13 @@ def amplitudes(values: Array, patterns: Array, noise: Array) -> Array:
     """
     out = np.where(np.isnan(values), 0.0, values) @ patterns
     gram = patterns.T @ patterns
-    whole = ~np.isnan(values).any(-1)
-    if whole.any():
-        out[whole] = np.linalg.lstsq(gram, out[whole].T, rcond=None)[0].T
-    for p, t in np.argwhere(~whole):
-        some = patterns[~np.isnan(values[p, t])]
-        left = some.T @ some + np.diag(np.maximum(noise, 1e-9))
-        out[p, t] = np.linalg.solve(left, out[p, t])
+    complete = ~np.isnan(values).any(-1)
+    if complete.any():
+        out[complete] = np.linalg.lstsq(gram, out[complete].T, rcond=None)[0].T
+    for p, t in np.argwhere(~complete):
+        observed_patterns = patterns[~np.isnan(values[p, t])]
+        system = observed_patterns.T @ observed_patterns + np.diag(np.maximum(noise, 1e-9))
+        out[p, t] = np.linalg.solve(system, out[p, t])
     return out
 
 
@@ -186,11 +185,11 @@ def learn_inverse_model(
 ) -> InverseModel:
     """One of n patterns or, for None, of as many as forecast the end of the history best."""
     if n is None:
-        n = _best_number(past, leads, dims)
+        n = _best_pattern_count(past, leads, dims)
     return inverse_model(past, n, leads, dims)
 
 
-def _best_number(past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...]) -> int:
+def _best_pattern_count(past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...]) -> int:
     start = round((1.0 - HELD_OUT) * past.sizes["time"])
     values = past.values.reshape(*past.shape[:2], -1)
     most = min(start // TIMES_PER_PATTERN, values.shape[-1], start - max(leads) - 1)
@@ -201,11 +200,11 @@ def _best_number(past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ..
         except (ConvergenceError, DomainError):  # too few values for so many patterns
             break
         a = amplitudes(values, model.patterns, model.noise)
-        scores[n] = sum(_error(model, a, values, start, k) for k in leads)
+        scores[n] = sum(_relative_error(model, a, values, start, k) for k in leads)
     return min(scores, key=lambda n: scores[n]) if scores else 1
 
 
-def _error(model: InverseModel, a: Array, values: Array, start: int, k: int) -> float:
+def _relative_error(model: InverseModel, a: Array, values: Array, start: int, k: int) -> float:
     """Mean square of forecasts from the held-out end, relative to that of the mean field."""
     early = a[:, start - 1 : a.shape[1] - k]
     late = values[:, start - 1 + k :]
@@ -223,17 +222,17 @@ SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Outlook]] = {
 }
 
 
-# ---------- Forecasts of the past as they would have been made: one engine for all that judges them
+# ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
 #
-# From each origin, the law and its rivals see the times before it and nothing else. The law, its
+# From each origin, the law and its rivals use the times before it and nothing else. The law, its
 # climatology and, where the domain is made of them, its patterns are learned anew at some of the
-# origins, and go on from there with what has been seen since.
+# origins, and go on from there with the values observed since.
 
 
 LAW, INVERSE = "law", "LIM"
 #: The word for patterns of the data, learned from each past.
 PATTERNS = "eof"
-#: Noise that goes with a drift where nobody says which.
+#: Default noise of each drift.
 NOISES = {"parametric": "parametric", "dense": "dense"}
 
 
@@ -241,7 +240,7 @@ class Plan(NamedTuple):
     """What is forecast from where.
 
     Attributes:
-        origins: numbers of times seen, increasing.
+        origins: numbers of times before the forecast, increasing.
         fits: positions in ``origins`` at which all is learned anew, the first included.
         leads: steps ahead, increasing.
         window: times that are learned from, None for all before.
@@ -267,12 +266,12 @@ class Trial(NamedTuple):
     settings: dict[str, Any]
     rivals: tuple[str, ...] = tuple(SIMPLE)
 
-    def at(self, place: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
+    def with_modes(self, domain: AbstractDomain | str, drift: str | None, n_modes: int) -> Trial:
         """The same with other modes: of a domain or of the data, coupled or not, and how many."""
         words = dict(self.settings)
         if drift is not None:
             words = {"noise": NOISES.get(drift, "diagonal"), **words, "drift": drift}
-        return self._replace(domain=place, n_modes=n_modes, settings=words)
+        return self._replace(domain=domain, n_modes=n_modes, settings=words)
 
     @property
     def quick(self) -> Trial:
@@ -284,7 +283,7 @@ class Trial(NamedTuple):
 
     @property
     def is_about_zero(self) -> bool:
-        """Whether the fields that are forecast have no mean: it was taken off, or is known."""
+        """Whether the fields that are forecast have no mean: it was subtracted, or is zero."""
         has_climate = self.prepare is not None and bool(self.prepare.anomalies)
         return has_climate or self.settings.get("mean") == "zero"
 
@@ -295,10 +294,10 @@ class Trial(NamedTuple):
         return n * n if self.settings.get("drift") == "dense" else n
 
     @property
-    def _words(self) -> dict[str, Any]:
+    def _fit_words(self) -> dict[str, Any]:
         """Words of `fit`: a law that only forecasts needs no intervals by profile."""
-        own = {"engine", "threads"} & set(self.settings)
-        return self.settings if own else {"engine": Exact(profile=False), **self.settings}
+        engine_words = {"engine", "threads"} & set(self.settings)
+        return self.settings if engine_words else {"engine": Exact(profile=False), **self.settings}
 
     def __str__(self) -> str:
         """In words."""
@@ -311,8 +310,10 @@ class Trial(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)  # in the law's notes as well
             if isinstance(self.domain, AbstractDomain):
-                own = observed_fields(past, self.domain)
-                return fit(own, self.domain, self.n_modes, prepare=self.prepare, **self._words)
+                observed = observed_fields(past, self.domain)
+                return fit(
+                    observed, self.domain, self.n_modes, prepare=self.prepare, **self._fit_words
+                )
             if self.prepare is None:
                 return self._on_patterns(past, None)
             prepared = learn_map(self.prepare, past, self.dims)
@@ -322,26 +323,26 @@ class Trial(NamedTuple):
         """The law of patterns of the fields themselves.
 
         A dense drift is learned without noise inside the patterns, from fields whose gaps the law
-        of the same patterns, each on its own, has filled: a matrix through gaps and noise takes
+        of the same patterns with a diagonal drift has filled: a matrix through gaps and noise takes
         minutes, and forecasts no better.
         """
-        n, words = int(self.n_modes), self._words
+        n, words = int(self.n_modes), self._fit_words
         domain = Empirical(fields, n, dims=self.dims)
-        own = observed_fields(fields, domain, prepared)
+        observed = observed_fields(fields, domain, prepared)
         if words.get("drift") != "dense" or "observation_noise" in words:
-            return fit(own, domain, n, **words)
-        if own.has_gaps:
-            alone = fit(own, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
-            guess = plain(alone).reconstruct(own.flat)["mean"].values
-            own = own.holding(own.fields.fillna(guess))
-        return fit(own, domain, n, **words, observation_noise="none")
+            return fit(observed, domain, n, **words)
+        if observed.has_gaps:
+            alone = fit(observed, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
+            guess = without_preparation(alone).reconstruct(observed.flat)["mean"].values
+            observed = observed.holding(observed.fields.fillna(guess))
+        return fit(observed, domain, n, **words, observation_noise="none")
 
 
 class Issued(NamedTuple):
     """Forecasts from one origin, in the units of the law.
 
     Attributes:
-        origin: times seen.
+        origin: number of times before the forecast.
         mean, std: of new values by method; (lead, path, point), NaN beyond the end of the data.
         truth: what happened, likewise.
         offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
@@ -372,27 +373,27 @@ def hindcast(
         if law is None or i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
-            own = law.observe(observed_fields(fields, law.domain)).flat
+            observed = law.observe(observed_fields(fields, law.domain)).flat
             if not trial.is_about_zero:
-                centre = mean_field(own.values[:, past])
+                centre = mean_field(observed.values[:, past])
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
-                seen = own.fields.isel(time=past)
-                seen = seen.copy(data=seen.values - centre)
-                inverse = learn_inverse_model(seen, plan.leads, trial.dims, n)
-        yield _issue(law, own, plan, origin, past.start, trial.rivals, inverse, centre)
+                past_fields = observed.fields.isel(time=past)
+                past_fields = past_fields.copy(data=past_fields.values - centre)
+                inverse = learn_inverse_model(past_fields, plan.leads, trial.dims, n)
+        yield _issue(law, observed, plan, origin, past.start, trial.rivals, inverse, centre)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
 
-def plain(law: Law) -> Law:
+def without_preparation(law: Law) -> Law:
     """The law for data that are prepared, whose results are in their units and without names."""
     return dataclasses.replace(law.with_info(labels={}), preparation=None)
 
 
 def _issue(
     law: Law,
-    own: Observed,
+    observed: Observed,
     plan: Plan,
     origin: int,
     first: int,
@@ -400,21 +401,21 @@ def _issue(
     inverse: InverseModel | None,
     centre: Array,
 ) -> Issued:
-    history = own.at_times(slice(first, origin))
-    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(own.times)]
-    later, times, values = own.values[:, rows], own.times[rows], history.values - centre
+    history = observed.at_times(slice(first, origin))
+    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
+    later, times, values = observed.values[:, rows], observed.times[rows], history.values - centre
     others = {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
     if inverse is not None:
         others[INVERSE] = inverse.outlook(values)
-    outlooks = {LAW: _of_law(plain(law), history, times)}
+    outlooks = {LAW: _law_outlook(without_preparation(law), history, times)}
     outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
     n = len(rows)
     outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
-    offset, scale = _map_back(law, times, own.points)
+    offset, scale = _offset_and_scale(law, times, observed.points)
     return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
 
 
-def _of_law(law: Law, history: Observed, times: Array) -> Outlook:
+def _law_outlook(law: Law, history: Observed, times: Array) -> Outlook:
     """Moments of new values, their noise included."""
     result = law.forecast(history, times)
     noise = noise_at(law, history.points)
@@ -422,7 +423,7 @@ def _of_law(law: Law, history: Observed, times: Array) -> Outlook:
     return Outlook(mean, np.sqrt(std**2 + noise))
 
 
-def _map_back(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
+def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
     """Offset and scale to the units of the data; (lead, 1, point)."""
     shape = (len(times), 1, len(points))
     if law.preparation is None or not law.preparation.how.is_affine:
@@ -431,7 +432,9 @@ def _map_back(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
     return offset[:, None], np.broadcast_to(scale, shape)
 
 
-# -- fields at the door ---------------------------------------------------------------
+# ---------- Checks of fields and of the first origin
+
+
 def affine_part(prepare: Preparation) -> Preparation:
     """The part of a preparation that is learned; selections and means are the same for all."""
     return dataclasses.replace(
@@ -455,31 +458,31 @@ def first_origin(fields: xr.DataArray, first: int | float) -> int:
 def where_observed(
     fields: xr.DataArray, dims: tuple[str, ...], start: int
 ) -> tuple[xr.DataArray, Array]:
-    """Fields at the points that are seen before the first origin, and which of all they are.
+    """Fields at the points observed before the first origin, and the mask of these points.
 
-    Nobody can forecast others.
+    Others cannot be forecast.
     """
     values = fields.values.reshape(*fields.shape[:2], -1)
-    seen = ~np.isnan(values[:, :start]).all((0, 1))
-    if seen.all():
-        return fields, seen
-    if not seen.any():
+    observed = ~np.isnan(values[:, :start]).all((0, 1))
+    if observed.all():
+        return fields, observed
+    if not observed.any():
         expected = "values before the first origin"
         raise DataError("data", expected=expected, got="none", fix="start later: first=0.8")
     if len(dims) == 1:
-        return fields.isel({dims[0]: seen}), seen
+        return fields.isel({dims[0]: observed}), observed
     if "point" in fields.dims:
-        return fields.isel(point=seen), seen
-    points = places_of_fields(fields, dims).points[seen]
+        return fields.isel(point=observed), observed
+    points = places_of_fields(fields, dims).points[observed]
     coords: dict[str, Any] = {
         str(k): v for k, v in fields.coords.items() if set(v.dims) <= {"path", "time"}
     }
     coords |= {d: ("point", points[:, i], fields[d].attrs) for i, d in enumerate(dims)}
     named = (("path", "time", "point"), fields.name, fields.attrs)
-    return xr.DataArray(values[..., seen], coords, *named), seen
+    return xr.DataArray(values[..., observed], coords, *named), observed
 
 
-# ---------- Forecasts of what the fit has not seen: fit on the past, predict the future, move on
+# ---------- Validation of forecasts on the future of the data
 #
 # The law, its climatology and its rivals learn from times before each fit only. Errors are squared
 # deviations averaged over points and paths, by lead. Skill against a rival is
@@ -552,25 +555,25 @@ def leave_future_out(
         made = _errors(issued, z)
         errors[:, : made.shape[1], i] = made[:-1]
         inside[: made.shape[1], i] = made[-1]
-    return _scores(fields, start, errors, inside, level, replicates, seed)
+    return _score_dataset(fields, start, errors, inside, level, replicates, seed)
 
 
 def _errors(issued: Issued, z: float) -> Array:
     """Mean square of each predictor, and share inside the law's intervals; (5, leads there are)."""
-    truth, own = issued.truth, issued.outlooks[LAW]
+    truth, law_outlook = issued.truth, issued.outlooks[LAW]
     scored = ~np.isnan(truth) & ~np.isnan(issued.outlooks["persistence"].mean)
-    rows = [_mean((issued.outlooks[name].mean - truth) ** 2, scored) for name in PREDICTORS]
-    covered = np.abs(own.mean - truth) <= z * own.std
-    return np.stack([*rows, _mean(covered.astype(float), scored)])
+    rows = [_mean_scored((issued.outlooks[name].mean - truth) ** 2, scored) for name in PREDICTORS]
+    covered = np.abs(law_outlook.mean - truth) <= z * law_outlook.std
+    return np.stack([*rows, _mean_scored(covered.astype(float), scored)])
 
 
-def _mean(values: Array, scored: Array) -> Array:
+def _mean_scored(values: Array, scored: Array) -> Array:
     count = scored.sum((1, 2))
     total = np.where(scored, values, 0.0).sum((1, 2))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _scores(
+def _score_dataset(
     fields: xr.DataArray,
     start: int,
     errors: Array,

@@ -34,7 +34,7 @@ class Scorecard:
 
     Attributes:
         tiers: scores by task.
-        limits: for a tier, where it is known, the score of the best possible method: the
+        limits: for a tier, where it exists, the score of the best possible method: the
             projection on the modes for "reconstruct", the exact mean of the truth for "predict".
         check: tests of the model on these data.
         distance: the law against the truth, where that was given.
@@ -63,8 +63,8 @@ class Scorecard:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
         tiers = {
             tier: {
-                **_numbers(score),
-                "limit": _numbers(self.limits[tier]) if tier in self.limits else None,
+                **_json_scores(score),
+                "limit": _json_scores(self.limits[tier]) if tier in self.limits else None,
             }
             for tier, score in self.tiers.items()
         }
@@ -72,8 +72,8 @@ class Scorecard:
             "n_paths": self.n_paths,
             "level": self.level,
             "tiers": tiers,
-            "model_check": _plain(describe_check(self.check)),
-            "law": _plain(self.distance),
+            "model_check": _json_values(describe_check(self.check)),
+            "law": _json_values(self.distance),
             "verdict": self.verdict,
             "advice": self.advice,
         }
@@ -110,22 +110,22 @@ class Scorecard:
         rows = []
         for tier, s in self.tiers.items():
             limit = f"{self.limits[tier].relative_l2:.4f}" if tier in self.limits else ""
-            rows.append([tier, *map(_short, s[:3]), f"{s.coverage:.3f}", limit])
+            rows.append([tier, *map(_format_number, s[:3]), f"{s.coverage:.3f}", limit])
         return rows
 
     @property
     def _notes(self) -> list[str]:
-        """Distance from the truth, where it is known, the verdict and what to try."""
-        told = [self.verdict, *(f"- {line}" for line in self.advice)]
+        """Distance from the truth, where that is given, the verdict and what to try."""
+        lines = [self.verdict, *(f"- {line}" for line in self.advice)]
         if self.distance is None:
-            return told
+            return lines
         d = self.distance
         undetermined = f", {d['n_undetermined']} undetermined" if d["n_undetermined"] else ""
         distance = (
             f"law: KL per path {d['kl_per_path']:.4g} (limit p/2M {d['kl_limit']:.4g}), "
             f"largest error {d['largest_z']:.2f} standard errors{undetermined}"
         )
-        return [distance, *told]
+        return [distance, *lines]
 
 
 def evaluate(
@@ -167,13 +167,13 @@ def evaluate(
         one_of("tiers", tier, TIERS)
     if truth is not None:
         instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
-    own = law.observe(data)
-    if own.n_paths > max_paths:  # no more of them is read than is scored
-        own = own.paths(slice(max_paths))
-    own = _scored(law, own)
-    seen = is_training(law, own.at_observed_times())
-    own = subtract_mean_and_forcing(law, own)
-    scored = own.at_observed_times()
+    observed = law.observe(data)
+    if observed.n_paths > max_paths:  # no more of them is read than is scored
+        observed = observed.paths(slice(max_paths))
+    observed = _data_to_score(law, observed)
+    on_training_data = is_training(law, observed.at_observed_times())
+    observed = subtract_mean_and_forcing(law, observed)
+    scored = observed.at_observed_times()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
         truth = _as_prepared(truth, law)
@@ -183,44 +183,46 @@ def evaluate(
     return Scorecard(
         scores,
         _limits(law, scored, truth, tiers),
-        check_model(law, own, whole, seen),
+        check_model(law, observed, whole, on_training_data),
         distance,
-        own.n_paths,
+        observed.n_paths,
         level,
     )
 
 
-def _short(x: float) -> str:
-    """Four decimals, or four digits where these would say nothing or too much."""
+def _format_number(x: float) -> str:
+    """Four decimals, or four digits where these would be too few or too many."""
     return f"{x:.4f}" if 0.01 <= abs(x) < 1e5 or x == 0 or not np.isfinite(x) else f"{x:.4g}"
 
 
-def _scored(law: Law, own: Observed) -> Observed:
+def _data_to_score(law: Law, observed: Observed) -> Observed:
     """Data to score: paths are smoothed whole, four times; one long record stays where it is."""
-    return (own.surveyed() if in_parts(law, own) else own.in_memory()).at_observed_points()
+    return (
+        observed.surveyed() if in_parts(law, observed) else observed.in_memory()
+    ).at_observed_points()
 
 
 def _limits(
-    law: Law, own: Observed, truth: SpectralSPDE | None, tiers: tuple[str, ...]
+    law: Law, observed: Observed, truth: SpectralSPDE | None, tiers: tuple[str, ...]
 ) -> dict[str, TierScore]:
     limits = {}
     noisy = bool(law.observation_variance.any())
     if "reconstruct" in tiers and not noisy:
-        limits["reconstruct"] = projection_floor(own, law)
-    if "predict" in tiers and truth is not None and not own.has_own_clocks:
-        limits["predict"] = mean_predictor(own, truth)
+        limits["reconstruct"] = projection_floor(observed, law)
+    if "predict" in tiers and truth is not None and not observed.has_own_clocks:
+        limits["predict"] = mean_predictor(observed, truth)
     return limits
 
 
-def _numbers(score: TierScore) -> dict[str, float | None]:
+def _json_scores(score: TierScore) -> dict[str, float | None]:
     return {k: float(v) if np.isfinite(v) else None for k, v in score._asdict().items()}
 
 
-def _plain(value: Any) -> Any:
+def _json_values(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: _json_values(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(v) for v in value]
+        return [_json_values(v) for v in value]
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value
@@ -232,6 +234,6 @@ def _as_prepared(truth: SpectralSPDE, law: Law) -> SpectralSPDE:
     mean = law.dynamics.mean if isinstance(law.dynamics, Linear) else None
     if mean is None:
         return truth
-    own = np.zeros(truth.n_modes) if truth.centre is None else truth.centre
+    centre = np.zeros(truth.n_modes) if truth.centre is None else truth.centre
     n = min(len(mean), truth.n_modes)
-    return dataclasses.replace(truth, centre=own - np.pad(mean[:n], (0, truth.n_modes - n)))
+    return dataclasses.replace(truth, centre=centre - np.pad(mean[:n], (0, truth.n_modes - n)))

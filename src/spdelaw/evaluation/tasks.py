@@ -21,7 +21,7 @@ from spdelaw.law.observations import modes_at, noise_at, subtract_mean_and_forci
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
-# ---------- Moving blocks of forecast origins: neighbouring forecasts share most of their future
+# ---------- Bootstrap of moving blocks of forecast origins
 
 
 Array = np.ndarray
@@ -45,22 +45,22 @@ def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
 
     ``s [ z (2 F(z) - 1) + 2 f(z) - 1/sqrt(pi) ]`` with ``z = (x - m)/s``; ``|x - m|`` for s = 0.
     """
-    known = std <= 0
-    s = np.where(known, 1.0, std)
+    certain = std <= 0
+    s = np.where(certain, 1.0, std)
     z = (truth - mean) / s
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     score = s * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    return np.where(known, np.abs(truth - mean), score)
+    return np.where(certain, np.abs(truth - mean), score)
 
 
 def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
-    """Share of values inside the central interval; points known beforehand do not count."""
+    """Share of values inside the central interval; points without uncertainty do not count."""
     scale = float(np.sqrt(np.nanmean(truth**2)))
     return total([score_sums(mean, std, truth, level, scale)])[3]
 
 
-#: Deviations below this share of the size of the data are rounding: the value was known.
-KNOWN = 1e-7
+#: Deviations below this share of the size of the data are rounding: the value is certain.
+CERTAIN = 1e-7
 
 
 class Sums(NamedTuple):
@@ -91,7 +91,7 @@ def error_sums(mean: Array, truth: Array) -> Sums:
 
 def score_sums(mean: Array, std: Array, truth: Array, level: float, scale: float) -> Sums:
     """Sums for a Gaussian prediction; ``scale`` is the size of the data."""
-    uncertain = (std > KNOWN * scale) & ~np.isnan(truth) & ~np.isnan(mean)
+    uncertain = (std > CERTAIN * scale) & ~np.isnan(truth) & ~np.isnan(mean)
     half = scipy.special.ndtri(0.5 + 0.5 * level) * std
     inside = uncertain & (np.abs(truth - mean) <= half)
     return error_sums(mean, truth)._replace(
@@ -117,7 +117,7 @@ def total(parts: Sequence[Sums]) -> tuple[float, float, float, float]:
     return relative, float(np.sqrt(error.sum() / n_scored)), crps / n_scored, covered
 
 
-# ---------- A learned law against the true one: numbers in units of their standard error, and KL
+# ---------- Distance of a learned law from the true one
 
 
 #: Relative standard error from which on a parameter counts as undetermined.
@@ -137,9 +137,9 @@ def parameter_errors(law: Law, truth: SpectralSPDE) -> xr.Dataset:
         stderr = table.sel(statistic="stderr").values
         true = true[(slice(n),) * estimate.ndim]
         usable = np.isfinite(stderr) & ((stderr < UNDETERMINED * estimate) | (estimate.ndim == 2))
-        known = (estimate.ndim == 2) & (stderr == 0.0)
+        fixed = (estimate.ndim == 2) & (stderr == 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(known, 0.0, (estimate - true) / stderr)
+            z = np.where(fixed, 0.0, (estimate - true) / stderr)
         # An estimate without a usable interval is no success, however small its z.
         z = np.where(usable, z, np.nan)
         for suffix, values in (("truth", true), ("estimate", estimate), ("z", z)):
@@ -164,7 +164,7 @@ def law_distance(law: Law, truth: SpectralSPDE) -> dict[str, Any]:
     variance = law.equation.variance(law.times).values[:, :n].sum(1)
     true_variance = truth.variance(law.times).values[:, :n].sum(1)
     later = true_variance > 0
-    # A network has weights beside the parameters of the law.
+    # A network has weights besides the parameters of the law.
     n_parameters = law.info.get("n_law_parameters", law.info["n_parameters"])
     names = [str(name) for name in table.data_vars if str(name).endswith("_z")]
     z = np.abs([table[name].values for name in names])
@@ -179,12 +179,12 @@ def law_distance(law: Law, truth: SpectralSPDE) -> dict[str, Any]:
     }
 
 
-# ---------- The four tasks a law is judged by, told apart by what it has seen of a path
+# ---------- The four tasks of a law, by the values of a path that it is given
 #
-# - reconstruct: the whole path is seen, the same values are scored;
-# - predict: the first time is seen, all later times are scored;
-# - forecast: the first half of the times is seen, the second half is scored;
-# - gaps: all but a random fifth of the values are seen, that fifth is scored.
+# - reconstruct: the whole path is given, the same values are scored;
+# - predict: the first time is given, all later times are scored;
+# - forecast: the first half of the times is given, the second half is scored;
+# - gaps: all but a random fifth of the values are given, that fifth is scored.
 #
 # Scores are made of sums over values, so that one long lazy record is scored part by part.
 
@@ -207,28 +207,28 @@ class TierScore(NamedTuple):
 def tier_masks(
     values: Array, tier: str, seed: int, first: int = 0, n_times: int | None = None
 ) -> tuple[Array, Array]:
-    """What is seen and what is scored; boolean (path, time, x).
+    """Masks of the given and of the scored values; boolean (path, time, x).
 
     Values of one path may be a part of it, from row ``first`` of ``n_times`` on.
     """
-    there = ~np.isnan(values)
+    observed = ~np.isnan(values)
     rows = first + np.arange(values.shape[1])[:, None]
     later = rows > 0
     if tier == "reconstruct":
-        return there, there & later
+        return observed, observed & later
     if tier == "predict":
-        return there & ~later, there & later
+        return observed & ~later, observed & later
     if tier == "forecast":
         half = rows < (n_times or values.shape[1]) // 2
-        return there & half, there & ~half
+        return observed & half, observed & ~half
     generator = np.random.PCG64(seed)
     generator.advance(first * values.shape[-1])  # as if the rows before had been drawn
     held = np.random.Generator(generator).uniform(size=values.shape) < HELD_OUT
-    return there & ~held, there & held & later
+    return observed & ~held, observed & held & later
 
 
 class Predicted(NamedTuple):
-    """What a law says about the scored values of a tier, noise included; each (path, time, x)."""
+    """Predictions of the scored values of a tier, noise included; each (path, time, x)."""
 
     mean: Array
     std: Array
@@ -240,14 +240,14 @@ def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int
 
     ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
     """
-    own = subtract_mean_and_forcing(law, data).flat
-    values = own.fields.values
-    seen, scored = tier_masks(values, tier, seed)
-    shown = own if tier == "reconstruct" else own.masked(seen)
+    observed = subtract_mean_and_forcing(law, data).flat
+    values = observed.fields.values
+    inputs, scored = tier_masks(values, tier, seed)
+    shown = observed if tier == "reconstruct" else observed.masked(inputs)
     result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
     mean, std = result["mean"].values, result["std"].values
-    noise = np.broadcast_to(noise_at(law, own.points), values.shape[-1:])
-    mean, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    noise = np.broadcast_to(noise_at(law, observed.points), values.shape[-1:])
+    mean, truth = (np.where(scored, array, np.nan) for array in (mean, values))
     return Predicted(mean, np.sqrt(std**2 + noise), truth)
 
 
@@ -260,54 +260,60 @@ def score_tier(law: Law, data: Any, tier: str, seed: int, level: float, scale: f
         tier: one of `TIERS`.
         seed: of values held out.
         level: of the intervals.
-        scale: of the data: deviations that are rounding beside it belong to what is known.
+        scale: of the data; relative to it, values whose deviation is rounding are certain.
     """
-    own = subtract_mean_and_forcing(law, data).flat
-    if not own.is_lazy:
-        predicted = predict_tier(law, own, tier, seed)
+    observed = subtract_mean_and_forcing(law, data).flat
+    if not observed.is_lazy:
+        predicted = predict_tier(law, observed, tier, seed)
         return TierScore(*total([score_sums(*predicted, level, scale)]))
-    found = law.reconstruct(own if tier == "reconstruct" else _seen(own, tier, seed))
-    given = (tier, seed, len(own.times), noise_at(law, own.points), level, scale)
-    return TierScore(*total(over_parts(_part_sums, own, [found["mean"], found["std"]], *given)))
+    result = law.reconstruct(
+        observed if tier == "reconstruct" else _tier_inputs(observed, tier, seed)
+    )
+    given = (tier, seed, len(observed.times), noise_at(law, observed.points), level, scale)
+    return TierScore(
+        *total(over_parts(_part_sums, observed, [result["mean"], result["std"]], *given))
+    )
 
 
-def over_parts(function: Callable, own: Observed, beside: list, *parameters: Any) -> list:
+def over_parts(function: Callable, observed: Observed, arrays: list, *parameters: Any) -> list:
     """``function(values, ..., first row, *parameters)`` of each part of times, of all together.
 
     Args:
-        function: of values (P, t, M), of the same times of what is beside, and of the first row.
-        own: lazy as one record, or in memory, which is one part.
-        beside: further arrays over (path, time, point).
+        function: of values (P, t, M), of the same times of ``arrays``, and of the first row.
+        observed: lazy as one record, or in memory, which is one part.
+        arrays: further arrays over (path, time, point).
         parameters: the same for all parts.
     """
-    if not own.is_lazy:
-        return [function(own.fields.values, *(part.values for part in beside), 0, *parameters)]
+    if not observed.is_lazy:
+        return [
+            function(observed.fields.values, *(array.values for array in arrays), 0, *parameters)
+        ]
     import dask
 
-    call = dask.delayed(_of_unread, pure=False)
+    call = dask.delayed(_call_on_unread, pure=False)
     return list(dask.compute(*(
-        call(function, Unread(own.fields.isel(time=rows).data),
-             [part.isel(time=rows).data for part in beside], rows.start, parameters)
-        for rows in parts_of(own)
+        call(function, Unread(observed.fields.isel(time=rows).data),
+             [array.isel(time=rows).data for array in arrays], rows.start, parameters)
+        for rows in parts_of(observed)
     )))  # fmt: skip
 
 
-def _of_unread(
-    function: Callable, values: Unread, beside: list, first: int, parameters: tuple
+def _call_on_unread(
+    function: Callable, values: Unread, arrays: list, first: int, parameters: tuple
 ) -> Any:
-    return function(values.read(), *beside, first, *parameters)
+    return function(values.read(), *arrays, first, *parameters)
 
 
-def _seen(own: Observed, tier: str, seed: int) -> Observed:
-    """A lazy record without what a tier does not see."""
-    n_times, values = len(own.times), own.values.rechunk({2: -1})
+def _tier_inputs(observed: Observed, tier: str, seed: int) -> Observed:
+    """A lazy record with the values that a tier gives to the law."""
+    n_times, values = len(observed.times), observed.values.rechunk({2: -1})
 
-    def seen(block: Array, block_info: Any = None) -> Array:
+    def keep_inputs(block: Array, block_info: Any = None) -> Array:
         first = block_info[0]["array-location"][1][0]
         return np.where(tier_masks(block, tier, seed, first, n_times)[0], block, np.nan)
 
-    lazy = values.map_blocks(seen, dtype=float, meta=np.zeros((0, 0, 0)))
-    return own._replace(survey=None).holding(own.fields.copy(data=lazy))
+    lazy = values.map_blocks(keep_inputs, dtype=float, meta=np.zeros((0, 0, 0)))
+    return observed._replace(survey=None).holding(observed.fields.copy(data=lazy))
 
 
 def _part_sums(
@@ -315,45 +321,49 @@ def _part_sums(
     noise: Array, level: float, scale: float,
 ) -> Sums:  # fmt: skip
     scored = tier_masks(values, tier, seed, first, n_times)[1]
-    prediction, truth = (np.where(scored, part, np.nan) for part in (mean, values))
+    prediction, truth = (np.where(scored, array, np.nan) for array in (mean, values))
     return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
 
 
 def projection_floor(data: Any, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    own = subtract_mean_and_forcing(law, data)
-    return TierScore(*total(over_parts(_projection_sums, own, [], modes_at(law, own.places))))
+    observed = subtract_mean_and_forcing(law, data)
+    return TierScore(
+        *total(over_parts(_projection_sums, observed, [], modes_at(law, observed.places)))
+    )
 
 
 def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
-    seen = ~np.isnan(rows)
-    complete = seen.all(1)
+    observed = ~np.isnan(rows)
+    complete = observed.all(1)
     flat[complete] = rows[complete] @ (basis @ np.linalg.pinv(basis)).T
-    for i in np.flatnonzero(~complete & seen.any(1)):
-        at = seen[i]
-        flat[i, at] = basis[at] @ np.linalg.lstsq(basis[at], rows[i, at], rcond=None)[0]
+    for i in np.flatnonzero(~complete & observed.any(1)):
+        finite = observed[i]
+        flat[i, finite] = (
+            basis[finite] @ np.linalg.lstsq(basis[finite], rows[i, finite], rcond=None)[0]
+        )
     projected[:, : first == 0] = np.nan
     return error_sums(projected, values)
 
 
 def mean_predictor(data: Any, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
-    own = observe(data, equation.domain)
-    at_modes = equation.mean(own.fields["time"].values).values
-    found = over_parts(_mean_sums, own, [], at_modes, own.basis(equation.n_modes))
-    return TierScore(*total(found))
+    observed = observe(data, equation.domain)
+    at_modes = equation.mean(observed.fields["time"].values).values
+    sums = over_parts(_sums_of_mean, observed, [], at_modes, observed.basis(equation.n_modes))
+    return TierScore(*total(sums))
 
 
-def _mean_sums(values: Array, first: int, at_modes: Array, basis: Array) -> Sums:
+def _sums_of_mean(values: Array, first: int, at_modes: Array, basis: Array) -> Sums:
     rows = at_modes[first : first + values.shape[1]] @ basis.T
     mean = np.where(np.isnan(values), np.nan, rows)
     mean[:, : first == 0] = np.nan
     return error_sums(mean, values)
 
 
-# ---------- The best a truncated decoder can do on given paths, whoever estimates its coordinates
+# ---------- Least error of a truncated decoder on given paths
 
 
 def decoder_floor(
@@ -384,21 +394,21 @@ def decoder_floor(
         >>> many.rmse < 0.5 * few.rmse
         True
     """
-    own = observe(fields, domain).in_memory()
+    observed = observe(fields, domain).in_memory()
     n, k = domain.check_modes(n_modes), whole("n_time", n_time, 1)
     lam = np.asarray(eigenvalues, float)
     if lam.shape != (n,):
         expected = f"one number per mode, shape ({n},)"
         fix = "pass equation.eigenvalues or law.dynamics.drift"
         raise InputError("eigenvalues", expected=expected, got=f"shape {lam.shape}", fix=fix)
-    if own.has_own_clocks:
+    if observed.has_own_clocks:
         expected = "one clock for all paths"
         fix = "compute the floor for paths on a common grid of times"
         raise DataError("fields", expected=expected, got="times of each path's own", fix=fix)
-    values, times, basis = own.values, own.times, own.basis(n)
+    values, times, basis = observed.values, observed.times, observed.basis(n)
     projected = np.empty(values.shape)
-    for part in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
-        projected[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    for block in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
+        projected[block.paths] = block.coefficients.transpose(2, 0, 1) @ basis.T
     scored = np.broadcast_to(np.arange(len(times))[:, None] > 0, values.shape) & ~np.isnan(values)
     projected, truth = np.where(scored, projected, np.nan), np.where(scored, values, np.nan)
     return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)

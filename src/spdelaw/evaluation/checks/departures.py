@@ -20,7 +20,7 @@ from spdelaw.processes.terms import bind
 
 # ---------- One series of errors, made white, and regressions on it
 #
-# Under the right law no regressor that is known before a step explains anything: the F statistic of
+# Under the right law no regressor available before a step explains anything: the F statistic of
 # a regression of the white errors on it has its textbook distribution. The gain in log-likelihood
 # that a richer model promises is ``n/2 log(1 + explained / left)`` less what chance explains, half
 # a nat for each number.
@@ -32,10 +32,10 @@ Array = np.ndarray
 FEWEST = 20
 #: Size of a direction, relative to that of a change of scale, that differences do not resolve.
 ROUNDING = 1e-3
-#: Length of a unit column from which on it differs from those that were taken out.
-LEFT = 0.03
-#: Uncertainty, in standard errors, of a law on the very data it follows: nothing is left to test.
-FOLLOWED = 1e6
+#: Least length of a unit column after projection: shorter ones lie in the space taken out.
+LEAST_LENGTH = 0.03
+#: Factor on the uncertainty of a law on its training data, where its parameters cannot be tested.
+TRAINING_INFLATION = 1e6
 
 
 class RegressionSums(NamedTuple):
@@ -63,18 +63,22 @@ class RegressionSums(NamedTuple):
         return max(0.5 * n * float(np.log1p(self.explained / self.left)) - 0.5 * self.k, 0.0)
 
 
-NOTHING = RegressionSums(0.0, 0.0, 0, 0)
+NO_REGRESSION = RegressionSums(0.0, 0.0, 0, 0)
 
 
-def together(parts: list[RegressionSums]) -> RegressionSums:
+def pooled(regressions: list[RegressionSums]) -> RegressionSums:
     """Several regressions of series of equal variance as one."""
-    some = [part for part in parts if part.k]
-    return RegressionSums(*(sum(column) for column in zip(*some, strict=True))) if some else NOTHING
+    some = [sums for sums in regressions if sums.k]
+    return (
+        RegressionSums(*(sum(column) for column in zip(*some, strict=True)))
+        if some
+        else NO_REGRESSION
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """Errors of one series where they are seen.
+    """Errors of one series at its observed values.
 
     Attributes:
         at: where they are, boolean (path, time).
@@ -98,7 +102,7 @@ class Series:
         return len(self.z)
 
     def column(self, values: Array) -> Array:
-        """Values (path, time, ...) where the series is seen; what is not seen counts as zero."""
+        """Values (path, time, ...) where the series is observed; missing values count as zero."""
         return np.nan_to_num(values[self.at])
 
     def regress(self, columns: Array, *, free: Array | None = None) -> RegressionSums:
@@ -124,56 +128,57 @@ def unit(x: Array) -> Array:
 def span(x: Array) -> Array:
     """Orthonormal columns with the span of ``x``, whose columns once were of unit length.
 
-    What an allowance leaves hardly anything of, it leaves rounding of.
+    Columns that an allowance removes almost entirely hold rounding errors alone.
     """
     if not x.shape[1]:
         return x
     u, s, _ = np.linalg.svd(x, full_matrices=False)
-    return u[:, s > LEFT]
+    return u[:, s > LEAST_LENGTH]
 
 
 def make_series(
-    z: Array, slopes: Array, growth: Array, free: Array, known: Uncertainty, index: int
+    z: Array, slopes: Array, growth: Array, free: Array, uncertainty: Uncertainty, index: int
 ) -> Series | None:
-    """Series ``index`` of errors (path, time); None where too few are seen.
+    """Series ``index`` of errors (path, time); None where too few are observed.
 
     Args:
         z: errors, (path, time).
         slopes: ``dz / dtheta_j``, (j, path, time).
         growth: ``dlog sigma / dtheta_j``, (j, path, time).
         free: columns that the law leaves free, (path, time, k).
-        known: about the parameters.
+        uncertainty: of the parameters.
         index: of the series.
     """
     at = ~np.isnan(z)
     if at.sum() < FEWEST + free.shape[-1]:
         return None
-    y, x, root = z[at], np.nan_to_num(slopes[:, at]).T, known.roots
+    y, x, root = z[at], np.nan_to_num(slopes[:, at]).T, uncertainty.roots
     if root is None:
-        log_error, x, root, floor = np.sqrt(2.0 / known.n_train), x[:, :0], np.zeros((0, 0)), 0.0
+        log_error, floor = np.sqrt(2.0 / uncertainty.n_train), 0.0
+        x, root = x[:, :0], np.zeros((0, 0))
     else:
         # As many directions as parameters, whatever the number of columns of the root.
         root = np.asarray(np.linalg.qr(root[:, index].T, mode="r")).T
         grow = np.nan_to_num(growth[:, at]).T @ root
         log_error = float(2.0 * np.linalg.norm(grow.mean(0)))
         # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
-        each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
-        floor = ROUNDING * float(np.linalg.norm(y * each))
-    if known.seen:
-        root, floor = FOLLOWED * root, FOLLOWED * floor
-    own = allowance(np.nan_to_num(free[at]), x, root, floor)
-    e = own.whiten(y)
-    left = float(e @ e) / (len(y) - own.out.shape[1])
-    # Maximum likelihood divides by all errors, not by those that its parameters leave.
-    scale = float(y @ y) / len(y) if known.seen else left
-    return Series(at, y, e / np.sqrt(left), scale, log_error, own)
+        regress_each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
+        floor = ROUNDING * float(np.linalg.norm(y * regress_each))
+    if uncertainty.on_training_data:
+        root, floor = TRAINING_INFLATION * root, TRAINING_INFLATION * floor
+    error_space = allowance(np.nan_to_num(free[at]), x, root, floor)
+    e = error_space.whiten(y)
+    left = float(e @ e) / (len(y) - error_space.out.shape[1])
+    # Maximum likelihood divides by all errors, not by the degrees of freedom left.
+    scale = float(y @ y) / len(y) if uncertainty.on_training_data else left
+    return Series(at, y, e / np.sqrt(left), scale, log_error, error_space)
 
 
 # ---------- Tests of one-step errors against the ways in which a law can be wrong
 #
 # Of each series: variance and decay against those of the law, memory (its own past errors),
 # normality (D'Agostino's omnibus test). Of all together and each alone: a mean, a trend, a season,
-# coupling (states of other modes), correlation of the noise, drift that bends (projections of
+# coupling (states of other modes), correlation of the noise, nonlinear drift (projections of
 # ``u^2``, ``u^3`` and products with slopes), noise that grows with the state. Squares are tested
 # through ``v = -ndtri(2 ndtr(-|e|))``, which is normal where e is, so that F statistics keep their
 # level.
@@ -186,9 +191,9 @@ Free = Callable[[Series], Array] | None
 #: Lags of the test for memory, and how many other modes may couple to one: its nearest.
 LAGS, NEIGHBOURS = 10, 30
 #: Errors for each regressor.
-ROWS = 10
-#: p-value from which on downwards a regression has to stand out with uneven errors too.
-SUSPECT = 0.05
+ERRORS_PER_REGRESSOR = 10
+#: p-value below which a regression has to be significant with robust standard errors too.
+ROBUST_BELOW = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,17 +222,20 @@ class TestResult:
         return self.gain - 0.5 * self.numbers
 
 
-def regression(test: str, found: list[RegressionSums | None], shrink: float = 1.0) -> TestResult:
+def regression(
+    test: str, regressions: list[RegressionSums | None], shrink: float = 1.0
+) -> TestResult:
     """A departure from regressions of each series; ``shrink`` for an estimated null."""
-    parts = [
-        None if part is None else part._replace(explained=part.explained / shrink) for part in found
+    shrunk = [
+        None if sums is None else sums._replace(explained=sums.explained / shrink)
+        for sums in regressions
     ]
-    p = [float("nan") if part is None else part.p_value for part in parts]
-    whole = together([part for part in parts if part is not None])
+    p = [float("nan") if sums is None else sums.p_value for sums in shrunk]
+    whole = pooled([sums for sums in shrunk if sums is not None])
     return TestResult(test, np.array(p), whole.p_value, whole.gain, numbers=whole.k)
 
 
-def each(
+def regress_each(
     series: list[Series | None], columns: Columns, free: Free = None
 ) -> list[RegressionSums | None]:
     """Regress each series on ``columns(n, series)``, given ``free(series)``."""
@@ -266,13 +274,13 @@ def memory(series: list[Series | None], z: Array) -> TestResult:
     """Errors on their own past."""
 
     def lags(n: int, one: Series) -> Array:
-        most = min(LAGS, z.shape[1] // 4, one.n // ROWS)
+        most = min(LAGS, z.shape[1] // 4, one.n // ERRORS_PER_REGRESSOR)
         columns = np.zeros((*z.shape[:2], most))
         for lag in range(1, most + 1):
             columns[:, lag:, lag - 1] = z[:, :-lag, n]
         return one.column(columns)
 
-    return regression("memory", each(series, lags))
+    return regression("memory", regress_each(series, lags))
 
 
 def lag_one(series: list[Series | None]) -> float:
@@ -300,28 +308,31 @@ def coupling(series: list[Series | None], state: Array, held: Array, shrink: flo
 
     def others(n: int, one: Series) -> Array:
         near = [m for m in range(state.shape[-1]) if m != n and not held[n, m]]
-        near = sorted(near, key=lambda m: abs(m - n))[: min(NEIGHBOURS, one.n // ROWS)]
+        near = sorted(near, key=lambda m: abs(m - n))[
+            : min(NEIGHBOURS, one.n // ERRORS_PER_REGRESSOR)
+        ]
         return one.column(state[..., near])
 
-    return regression("coupling", each(series, others), shrink)
+    return regression("coupling", regress_each(series, others), shrink)
 
 
 def correlation(series: list[Series | None]) -> TestResult:
     """Errors of one time on one another: ``sqrt(n - 3) atanh r`` is normal."""
-    there = [one for one in series if one is not None]
+    tested = [one for one in series if one is not None]
     p = np.full(len(series), np.nan)
-    if len(there) < 2:
+    if len(tested) < 2:
         return TestResult("correlation", p)
-    e = np.full((*there[0].at.shape, len(there)), np.nan)
-    for i, one in enumerate(there):
+    e = np.full((*tested[0].at.shape, len(tested)), np.nan)
+    for i, one in enumerate(tested):
         e[one.at, i] = one.e
-    seen = ~np.isnan(e)
-    flat, counts = np.where(seen, e, 0.0).reshape(-1, len(there)), seen.reshape(-1, len(there))
+    observed = ~np.isnan(e)
+    flat = np.where(observed, e, 0.0).reshape(-1, len(tested))
+    counts = observed.reshape(-1, len(tested))
     n = np.maximum(counts.T.astype(float) @ counts, 4.0)
     r = np.clip(flat.T @ flat / n, -0.999, 0.999)
     chi = np.where(n > 10, (n - 3.0) * np.arctanh(r) ** 2, 0.0)
     np.fill_diagonal(chi, 0.0)
-    k = len(there) - 1
+    k = len(tested) - 1
     p[[i for i, one in enumerate(series) if one is not None]] = scipy.special.chdtrc(k, chi.sum(1))
     total, pairs = 0.5 * float(chi.sum()), 0.5 * k * (k + 1)
     np.fill_diagonal(r, 0.0)
@@ -331,7 +342,7 @@ def correlation(series: list[Series | None]) -> TestResult:
     return TestResult("correlation", p, whole, gain, float(share), pairs)
 
 
-def shared(
+def regress_shared(
     test: str, series: list[Series | None], columns: list[Array | None], squares: bool = False
 ) -> TestResult:
     """All series on columns (n, k) with coefficients they share.
@@ -349,25 +360,29 @@ def shared(
     k = pairs[0][1].shape[1]
     gram, pull, full, power, n = np.zeros((k, k)), np.zeros(k), np.zeros(k), 0.0, 0
     for one, x in pairs:
-        y, white = _white(one, x, squares)
+        y, white = _whitened(one, x, squares)
         gram, pull, power = gram + white.T @ white, pull + white.T @ y, power + float(y @ y)
         n += one.n - squares - one.allowance.out.shape[1]
         full = full + (x**2).sum(0)
     size = np.sqrt(np.where(full > 0, full, 1.0))
     values, vectors = np.linalg.eigh(gram / np.outer(size, size))
-    kept = values > LEFT**2
+    kept = values > LEAST_LENGTH**2
     onto = vectors[:, kept] / size[:, None] / np.sqrt(values[kept])
     along, k = onto.T @ pull, int(kept.sum())
     explained = float(along @ along)
-    found = RegressionSums(explained, power - explained, k, n - k)
-    if not squares and found.p_value < SUSPECT:
-        found = max(found, _uneven(pairs, onto, along, n - k), key=lambda part: part.p_value)
-    alone = pull**2 / np.maximum(np.diag(gram), LEFT**2 * np.maximum(full, 1e-300))
+    sums = RegressionSums(explained, power - explained, k, n - k)
+    if not squares and sums.p_value < ROBUST_BELOW:
+        sums = max(
+            sums,
+            _robust_regression(pairs, onto, along, n - k),
+            key=lambda candidate: candidate.p_value,
+        )
+    alone = pull**2 / np.maximum(np.diag(gram), LEAST_LENGTH**2 * np.maximum(full, 1e-300))
     detail = float(np.argmax(alone)) if len(pull) > 1 else float(np.sign(pull[0]))
-    return TestResult(test, nothing, found.p_value, found.gain, detail, k)
+    return TestResult(test, nothing, sums.p_value, sums.gain, detail, k)
 
 
-def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
+def _whitened(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
     """Errors and columns of a series for a regression; both less their mean for squares."""
     if not squares:
         return one.e, one.allowance.whiten(x)
@@ -375,18 +390,20 @@ def _white(one: Series, x: Array, squares: bool) -> tuple[Array, Array]:
     return y - y.mean(), x - x.mean(0)
 
 
-def _uneven(pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int) -> RegressionSums:
-    """The same regression where errors may be larger at some places than at others.
+def _robust_regression(
+    pairs: list[tuple[Series, Array]], onto: Array, along: Array, n: int
+) -> RegressionSums:
+    """The same regression where the variance of the errors may vary from value to value.
 
     With orthonormal regressors ``B = X onto`` and ``t = B' y``: ``t' S^-1 t``, where
     ``S = B' diag(r_i / (1 - h_i))^2 B`` of residuals r and leverages h (MacKinnon and White 1985,
-    HC3): uneven noise is no drift.
+    HC3): noise of uneven variance is no drift.
     """
     meat = np.zeros((len(along), len(along)))
     for one, x in pairs:
-        y, white = _white(one, x, False)
+        y, white = _whitened(one, x, False)
         basis = white @ onto
-        left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEFT)
+        left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEAST_LENGTH)
         rows = basis * left[:, None]
         meat += rows.T @ rows
     return RegressionSums(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
@@ -397,21 +414,21 @@ def normal_squares(e: Array) -> Array:
     return -scipy.special.ndtri(np.clip(2.0 * scipy.special.ndtr(-np.abs(e)), 1e-300, 1.0 - 1e-12))
 
 
-def of_squares(test: str, series: list[Series | None], columns: Columns) -> TestResult:
+def regress_squares(test: str, series: list[Series | None], columns: Columns) -> TestResult:
     """Squares of each series on ``columns(n, series)``, a constant aside."""
-    found: list[RegressionSums | None] = []
+    regressions: list[RegressionSums | None] = []
     for n, one in enumerate(series):
         if one is None:
-            found.append(None)
+            regressions.append(None)
             continue
         y, x = normal_squares(one.e), columns(n, one)
         y, basis = y - y.mean(), span(unit(x - x.mean(0)))
         explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
-        found.append(RegressionSums(explained, float(y @ y) - explained, k, one.n - 1 - k))
-    return regression(test, found)
+        regressions.append(RegressionSums(explained, float(y @ y) - explained, k, one.n - 1 - k))
+    return regression(test, regressions)
 
 
-# ---------- Do forecast bands hold what they say? Errors of windows of 1, 4 and 16 steps
+# ---------- Coverage of forecast bands: errors of windows of 1, 4 and 16 steps
 #
 # The error of an h-step forecast of a mode is ``sum_j a^(h-1-j) e_j`` of its one-step errors, which
 # for windows side by side are independent and, in units of their deviation, standard normal. So the
@@ -423,7 +440,7 @@ def of_squares(test: str, series: list[Series | None], columns: Columns) -> Test
 LEVELS = (0.5, 0.8, 0.95)
 WINDOW_STEPS = (1, 4, 16)
 #: Fewest windows, and fewest steps of the training data for each step of a window.
-FEWEST_WINDOWS, TRAIN = 40, 20
+FEWEST_WINDOWS, TRAINING_STEPS = 40, 20
 
 
 class Band(NamedTuple):
@@ -440,17 +457,17 @@ class Band(NamedTuple):
         return f"{100 * self.level:g} % bands {ahead} ahead hold {100 * self.share:.0f} %"
 
 
-def band_tests(errors: Errors, decay: Array, known: Uncertainty) -> list[Band]:
+def band_tests(errors: Errors, decay: Array, uncertainty: Uncertainty) -> list[Band]:
     """Shares inside bands at all horizons that the data have.
 
     Args:
         errors: one-step errors.
         decay: factor of each series over a step, (series,).
-        known: about the parameters.
+        uncertainty: of the parameters.
     """
-    found, n_times = [], errors.z.shape[1]
+    bands, n_times = [], errors.z.shape[1]
     for steps in WINDOW_STEPS:
-        if steps > 1 and (steps > n_times // 4 or steps * TRAIN > known.n_train):
+        if steps > 1 and (steps > n_times // 4 or steps * TRAINING_STEPS > uncertainty.n_train):
             break
         w = windows(errors.z, decay, steps)
         change = errors.slopes - errors.z * errors.growth
@@ -458,9 +475,9 @@ def band_tests(errors: Errors, decay: Array, known: Uncertainty) -> list[Band]:
         n = int((~np.isnan(w)).sum())
         if n < FEWEST_WINDOWS:
             break
-        moved, bias = _log_variance(w, slopes, known)
-        found += [_band(w, n, steps, level, moved, bias) for level in LEVELS]
-    return found
+        moved, bias = _log_variance_shift(w, slopes, uncertainty)
+        bands += [_band_test(w, n, steps, level, moved, bias) for level in LEVELS]
+    return bands
 
 
 def windows(x: Array, decay: Array, steps: int, like: Array | None = None) -> Array:
@@ -479,22 +496,22 @@ def windows(x: Array, decay: Array, steps: int, like: Array | None = None) -> Ar
     return np.where(np.isnan(windows(like, decay, steps)), np.nan, total)
 
 
-def _log_variance(w: Array, slopes: Array, known: Uncertainty) -> tuple[Array, float]:
+def _log_variance_shift(w: Array, slopes: Array, uncertainty: Uncertainty) -> tuple[Array, float]:
     """How the mean over windows of half their log variance moves with the parameters.
 
     First order, (free,), and the mean of second order that uncertain parameters add.
     """
-    seen = ~np.isnan(w)
-    n = seen.sum(0)
-    if known.roots is None:
-        return np.full(1, np.sqrt(0.5 / known.n_train / max((n > 0).sum(), 1))), 0.0
-    filled, x = np.where(seen, w, 0.0), np.where(seen, slopes, 0.0)
+    complete = ~np.isnan(w)
+    n = complete.sum(0)
+    if uncertainty.roots is None:
+        return np.full(1, np.sqrt(0.5 / uncertainty.n_train / max((n > 0).sum(), 1))), 0.0
+    filled, x = np.where(complete, w, 0.0), np.where(complete, slopes, 0.0)
     slope = np.einsum("ws,jws->js", filled, x)
-    second = np.einsum("iws,jws,isf,jsf->", x, x, known.roots, known.roots)
-    return np.einsum("js,jsf->f", slope, known.roots) / n.sum(), 0.5 * float(second) / n.sum()
+    second = np.einsum("iws,jws,isf,jsf->", x, x, uncertainty.roots, uncertainty.roots)
+    return np.einsum("js,jsf->f", slope, uncertainty.roots) / n.sum(), 0.5 * float(second) / n.sum()
 
 
-def _band(w: Array, n: int, steps: int, level: float, moved: Array, bias: float) -> Band:
+def _band_test(w: Array, n: int, steps: int, level: float, moved: Array, bias: float) -> Band:
     edge = float(scipy.special.ndtri(0.5 + 0.5 * level))
     inside = int((np.abs(w[~np.isnan(w)]) <= edge).sum())
     density = np.exp(-0.5 * edge**2) / np.sqrt(2.0 * np.pi)
@@ -515,14 +532,14 @@ def _beta_binomial(k: int, n: int, p: float, variance: float) -> float:
     return float(min(1.0, 2.0 * min(law.cdf(k), law.sf(k - 1))))
 
 
-# ---------- Periods that dated records may have: the day and the year
+# ---------- Periods of dated records: the day and the year
 
 
 #: Lengths of a day in the units that dates are counted in.
 DAYS = {"weeks": 1 / 7, "days": 1.0, "hours": 24.0, "minutes": 1440.0, "seconds": 86400.0}
 YEAR = 365.2425
 #: Periods that a record must last, and fewest steps in one.
-RECORD, PERIOD_STEPS = 2.0, 4.0
+PERIODS_IN_RECORD, PERIOD_STEPS = 2.0, 4.0
 
 
 class Period(NamedTuple):
@@ -539,38 +556,39 @@ def periods_of(times: Array, clock: Mapping[str, Any]) -> list[Period]:
         return []
     step, span = float(np.median(np.diff(times, axis=-1))), float(np.ptp(times))
     both = (Period("of the day", DAYS[unit]), Period("of the year", YEAR * DAYS[unit]))
-    return [p for p in both if span >= RECORD * p.length and step * PERIOD_STEPS <= p.length]
+    return [
+        p for p in both if span >= PERIODS_IN_RECORD * p.length and step * PERIOD_STEPS <= p.length
+    ]
 
 
-# ---------- What a bent drift has: projections ``<g(u), h_n>`` of powers, and of products with
-# slopes
+# ---------- Terms of a nonlinear drift: projections ``<g(u), h_n>`` of powers and products
 
 
-#: Values of fields that are powered at once.
-AT_ONCE = 1_000_000
-#: Modes up to which products are made on a grid of their own.
+#: Values of fields whose powers are computed at once.
+BLOCK_VALUES = 1_000_000
+#: Most modes for which products are computed on a separate grid.
 MOST_MODES = 400
 POWERS = ("u^2", "u^3")
 
 
-def bend_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
-    """Terms that are looked for; those with slopes where the domain has them."""
+def nonlinear_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
+    """Candidate terms; those with derivatives on an interval or a box alone."""
     if n_modes > MOST_MODES or not isinstance(domain, Interval | Box):
         return POWERS
     slopes = ("u u_x", "u_x^2") if isinstance(domain, Interval) else ("|grad u|^2",)
     return (*POWERS, *slopes)
 
 
-def projections(state: Array, own: Observed, domain: AbstractDomain) -> Array:
+def projections(state: Array, observed: Observed, domain: AbstractDomain) -> Array:
     """Each term of states (P, T, N) on the modes, some rows at a time; (terms, P, T, N).
 
     On an interval or a box products are exact; elsewhere they are those at the points of the data.
     """
     rows = state.reshape(-1, state.shape[-1])
-    terms = bend_terms(domain, rows.shape[-1])
+    terms = nonlinear_terms(domain, rows.shape[-1])
     exact = None if terms == POWERS else bind(terms, domain, rows.shape[-1])
-    basis = own.basis(rows.shape[-1]) if exact is None else exact.analysis
-    out, step = np.empty((len(terms), *rows.shape)), max(1, AT_ONCE // len(basis))
+    basis = observed.basis(rows.shape[-1]) if exact is None else exact.analysis
+    out, step = np.empty((len(terms), *rows.shape)), max(1, BLOCK_VALUES // len(basis))
     for start in range(0, len(rows), step):
         some = rows[start : start + step]
         out[:, start : start + step] = _powers(some, basis) if exact is None else exact.values(some)
@@ -582,7 +600,7 @@ def _powers(rows: Array, basis: Array) -> Array:
     return np.stack([field**2 @ back, field**3 @ back])
 
 
-# ---------- Does every point have the same noise? What the modes leave over, point by point
+# ---------- Whether every point has the same noise: residuals of the modes, point by point
 #
 # In a row with the modes ``Phi`` at its n points, ``y - Phi c_hat = (1 - H) e`` with H the
 # projection on the modes, so that the square at point i has the mean ``r (1 - H_ii)``. Sums over
@@ -590,49 +608,49 @@ def _powers(rows: Array, basis: Array) -> Array:
 # smallest p-value, times the number of points, is that of all together.
 
 
-#: Rows that are looked at, spread over the data, and fewest of them at a point.
+#: Most rows that are tested, spread over the data, and fewest of them at a point.
 MOST_ROWS, FEWEST_VALUES = 2000, 20
 
 
-def point_noise(law: Law, own: Observed, n_series: int) -> TestResult | None:
-    """Departure of the noise of single points from that of all; None where there is nothing left.
+def point_noise(law: Law, observed: Observed, n_series: int) -> TestResult | None:
+    """Departure of the noise of single points from that of all; None where nothing can be tested.
 
-    Unresolved modes are larger at some points than at others, and are no noise: with them the test
-    says nothing.
+    Unresolved modes are larger at some points than at others, and are no noise: with them nothing
+    is tested.
     """
     noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
-    if not noisy or law.unresolved_variance > 0 or weights_of(law, own) is not None:
+    if not noisy or law.unresolved_variance > 0 or weights_of(law, observed) is not None:
         return None
-    squares, freedom = _residual_fields(own, modes_at(law, own.places))
-    seen = freedom >= FEWEST_VALUES
-    if seen.sum() < 2:
+    squares, freedom = _residual_squares(observed, modes_at(law, observed.places))
+    tested = freedom >= FEWEST_VALUES
+    if tested.sum() < 2:
         return None
-    ratio = squares[seen] / freedom[seen]
-    whole, total = squares[seen].sum() / freedom[seen].sum(), freedom[seen].sum()
+    ratio = squares[tested] / freedom[tested]
+    whole, total = squares[tested].sum() / freedom[tested].sum(), freedom[tested].sum()
     f = ratio / whole
-    tails = [g(freedom[seen], total, f) for g in (scipy.special.fdtr, scipy.special.fdtrc)]
-    p = min(1.0, 2.0 * float(np.min(tails)) * int(seen.sum()))
-    # Gain of a variance of each point's own over one of all.
-    gain = 0.5 * float(freedom[seen] @ -np.log(f)) - 0.5 * int(seen.sum())
+    tails = [g(freedom[tested], total, f) for g in (scipy.special.fdtr, scipy.special.fdtrc)]
+    p = min(1.0, 2.0 * float(np.min(tails)) * int(tested.sum()))
+    # Gain of one variance per point over one for all.
+    gain = 0.5 * float(freedom[tested] @ -np.log(f)) - 0.5 * int(tested.sum())
     nothing, most = np.full(n_series, np.nan), float(f.max())
-    return TestResult("point noise", nothing, p, max(gain, 0.0), most, float(seen.sum()))
+    return TestResult("point noise", nothing, p, max(gain, 0.0), most, float(tested.sum()))
 
 
-def _residual_fields(own: Observed, basis: Array) -> tuple[Array, Array]:
+def _residual_squares(observed: Observed, basis: Array) -> tuple[Array, Array]:
     """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
-    rows = own.values.reshape(-1, own.values.shape[-1])
+    rows = observed.values.reshape(-1, observed.values.shape[-1])
     rows = np.asarray(rows[:: max(1, len(rows) // MOST_ROWS)])
     n_modes = basis.shape[1]
     squares, freedom = np.zeros((2, rows.shape[1]))
-    known: dict[bytes, Array] = {}
+    factors: dict[bytes, Array] = {}
     for row in rows:
-        there = np.isfinite(row)
-        if there.sum() <= n_modes:
+        finite = np.isfinite(row)
+        if finite.sum() <= n_modes:
             continue
-        key = there.tobytes()
-        if key not in known:
-            known[key] = np.linalg.qr(basis[there])[0]
-        q, y = known[key], row[there]
-        squares[there] += (y - q @ (q.T @ y)) ** 2
-        freedom[there] += 1.0 - (q**2).sum(1)
+        key = finite.tobytes()
+        if key not in factors:
+            factors[key] = np.linalg.qr(basis[finite])[0]
+        q, y = factors[key], row[finite]
+        squares[finite] += (y - q @ (q.T @ y)) ** 2
+        freedom[finite] += 1.0 - (q**2).sum(1)
     return squares, freedom

@@ -29,8 +29,7 @@ from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.collapse import Block, collapse
 from spdelaw.statespace.filter import OneStep, component_innovations, forward_filter, innovations
 
-# ---------- What a law did not see coming: standardised one-step errors, and how they move with the
-# law
+# ---------- Standardised one-step errors, and their derivatives by the parameters of the law
 #
 # Errors ``z`` are independent standard normals under the true law. The law at hand is an estimate
 # with covariance C: by a change of a mode's decay, of its noise or of the observation noise,
@@ -40,20 +39,20 @@ from spdelaw.statespace.filter import OneStep, component_innovations, forward_fi
 Array = np.ndarray
 
 #: Relative change of a parameter in differences.
-CHANGE = 1e-4
+RELATIVE_CHANGE = 1e-4
 
 
 class Errors(NamedTuple):
     """One-step errors of data under a law.
 
     Attributes:
-        z: standardised, (path, time, series); NaN where a row says nothing.
+        z: standardised, (path, time, series); NaN where a row does not determine the modes.
         state: from which a step was predicted, (path, time, mode).
         slopes: ``dz / dtheta_j``, (j, path, time, series), less what a change of scale makes; none
             for laws that are not linear.
         growth: ``dlog sigma / dtheta_j`` of the deviation of a step, likewise.
         unit: what one series is, "mode" or "component".
-        own: the data.
+        observed: the data.
     """
 
     z: Array
@@ -61,44 +60,44 @@ class Errors(NamedTuple):
     slopes: Array
     growth: Array
     unit: str
-    own: Observed
+    observed: Observed
 
 
 def one_step_errors(law: Law, data: Any) -> Errors:
     """Errors of data under a law, with their slopes."""
-    own = subtract_mean_and_forcing(law, data)
-    own = with_initial_state(law, own, in_parts(law, own))
+    observed = subtract_mean_and_forcing(law, data)
+    observed = with_initial_state(law, observed, in_parts(law, observed))
     space = law.without_preparation_and_mean.state_space
-    (z, state, size), unit = _errors(law, own, space)
+    (z, state, size), unit = _one_step_errors(law, observed, space)
     slopes, growth = [], []
-    for near in _neighbours(law, space):
-        (moved, _, larger), _ = _errors(law, own, near)
-        growth.append(np.log(larger / size) / CHANGE)
-        slopes.append((moved - z) / CHANGE + z * growth[-1])
+    for near in _perturbed_spaces(law, space):
+        (moved, _, larger), _ = _one_step_errors(law, observed, near)
+        growth.append(np.log(larger / size) / RELATIVE_CHANGE)
+        slopes.append((moved - z) / RELATIVE_CHANGE + z * growth[-1])
     by, grow = (np.array(x).reshape(-1, *z.shape) for x in (slopes, growth))
-    return Errors(z, state, by, grow, unit, own)
+    return Errors(z, state, by, grow, unit, observed)
 
 
 def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    found, unit = _errors(
+    one_step, unit = _one_step_errors(
         law, observed_for_law(law, data), law.without_preparation_and_mean.state_space
     )
-    return found.error, unit
+    return one_step.error, unit
 
 
 def drift_units(law: Law) -> Array:
     """Sizes of a change of each decay: its own, or one over the record of a slower one; (N,)."""
-    own = np.abs(operators.diagonal(law.linear.drift))
-    return own + 1.0 / max(float(np.ptp(law.times)), 1e-300)
+    decay = np.abs(operators.diagonal(law.linear.drift))
+    return decay + 1.0 / max(float(np.ptp(law.times)), 1e-300)
 
 
-def _neighbours(law: Law, space: StateSpace) -> Iterator[StateSpace]:
+def _perturbed_spaces(law: Law, space: StateSpace) -> Iterator[StateSpace]:
     """The law with all decays, all noise, and the observation noise a little larger."""
     if not isinstance(space.dynamics, Linear):
         return
-    linear, up = space.dynamics, 1.0 + CHANGE
-    more = CHANGE * drift_units(law)
+    linear, up = space.dynamics, 1.0 + RELATIVE_CHANGE
+    more = RELATIVE_CHANGE * drift_units(law)
     for near in (
         dataclasses.replace(
             linear, drift=linear.drift + (more if linear.drift.ndim == 1 else np.diag(more))
@@ -110,45 +109,50 @@ def _neighbours(law: Law, space: StateSpace) -> Iterator[StateSpace]:
         yield space.with_noise(space.observation_variance * up)
 
 
-def _errors(law: Law, own: Observed, space: StateSpace) -> tuple[OneStep, str]:
+def _one_step_errors(law: Law, observed: Observed, space: StateSpace) -> tuple[OneStep, str]:
     """Errors, states and deviations, each (path, time, series), and what the series are."""
-    basis, complete = modes_at(law, own.places), not own.has_gaps and own.times.ndim == 1
+    basis = modes_at(law, observed.places)
+    complete = not observed.has_gaps and observed.times.ndim == 1
     if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
         if space.n_modes == law.n_modes:
-            return _transition_errors(space, own, basis), "mode"
-        reduction = principal_components(own)
+            return _transition_errors(space, observed, basis), "mode"
+        reduction = principal_components(observed)
         if reduction is not None:
-            return _component_errors(space, own, basis, *reduction), "component"
-    parts = np.full((3, *own.values.shape[:2], space.n_modes), np.nan)
-    noisy, weights = _noisy(law, own, space)
+            return _component_errors(space, observed, basis, *reduction), "component"
+    parts = np.full((3, *observed.values.shape[:2], space.n_modes), np.nan)
+    noisy, weights = _with_noise_in_modes(law, observed, space)
     one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
-    for block in blocks_of(law, own, weights):
+    for block in blocks_of(law, observed, weights):
         parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
     parts[0, :, 0] = np.nan  # the start is no step
     return OneStep(*parts[..., : law.n_modes]), "mode"
 
 
-def _noisy(law: Law, own: Observed, space: StateSpace) -> tuple[StateSpace, Array | None]:
+def _with_noise_in_modes(
+    law: Law, observed: Observed, space: StateSpace
+) -> tuple[StateSpace, Array | None]:
     """The state space with the noise inside the modes, as the likelihood of a fit has it.
 
     With the precision per point or value, less where the noise of the space is larger than the
     law's.
     """
-    weights = weights_of(law, own)
+    weights = weights_of(law, observed)
     if weights is None:
-        noise = max(float(space.observation_variance), variance_floor(law, own))
+        noise = max(float(space.observation_variance), variance_floor(law, observed))
         return space.with_noise(noise), None
     more = space.observation_variance - law.observation_variance
     return space.with_noise(1.0), 1.0 / (1.0 / weights + more)
 
 
-def _transition_errors(space: StateSpace, own: Observed, basis: Array) -> OneStep:
+def _transition_errors(space: StateSpace, observed: Observed, basis: Array) -> OneStep:
     """``S^-1 (c_{t+1} - F c_t)`` with ``S S' = Omega``, and ``c_t``, of complete coefficients.
 
-    For coupled modes S is a Cholesky factor: mode 2 is what mode 1 leaves of it.
+    For coupled modes S is a Cholesky factor: mode 2 is the residual given mode 1.
     """
-    c = np.asarray(own.values @ np.linalg.pinv(basis).T) - space.linear.response(own.times)
-    step, which = space.linear.transitions(own.times)
+    c = np.asarray(observed.values @ np.linalg.pinv(basis).T) - space.linear.response(
+        observed.times
+    )
+    step, which = space.linear.transitions(observed.times)
     z, before, size = np.full((3, *c.shape), np.nan)
     before[:, 1:] = c[:, :-1]
     if step.factor.ndim == 2:
@@ -164,11 +168,11 @@ def _transition_errors(space: StateSpace, own: Observed, basis: Array) -> OneSte
 
 
 def _component_errors(
-    space: StateSpace, own: Observed, basis: Array, keep: Array, variance: float
+    space: StateSpace, observed: Observed, basis: Array, keep: Array, variance: float
 ) -> OneStep:
     """Errors of principal components of the fields; the state is the components before a step."""
-    values, basis = np.asarray(own.values @ keep), keep.T @ basis
-    block = collapse(values, own.times, basis).blocks[0]
+    values, basis = np.asarray(observed.values @ keep), keep.T @ basis
+    block = collapse(values, observed.times, basis).blocks[0]
     z, size = component_innovations(block, space.with_noise(variance), values, basis)
     z[:, 0] = np.nan
     before = np.full(values.shape, np.nan)
@@ -181,33 +185,33 @@ def _filter_errors(block: Block, space: StateSpace) -> OneStep:
     r = float(space.observation_variance)
     out, before, size = np.full((3, *block.estimate.shape), np.nan)
     for path in range(len(block.paths)):
-        found = forward_filter(block, space, path)
-        before[..., path] = found.predicted_mean
+        filtered = forward_filter(block, space, path)
+        before[..., path] = filtered.predicted_mean
         gram = block.gram[..., path % block.gram.shape[-1]]
-        for t in np.flatnonzero(found.predicted_covariance.any((1, 2))):
+        for t in np.flatnonzero(filtered.predicted_covariance.any((1, 2))):
             g = np.diag(gram[t]) if gram.ndim == 2 else gram[t]
             if np.linalg.matrix_rank(g) == len(g):
-                total = found.predicted_covariance[t] + r * np.linalg.inv(g)
-                error = block.estimate[t, :, path] - found.predicted_mean[t]
+                total = filtered.predicted_covariance[t] + r * np.linalg.inv(g)
+                error = block.estimate[t, :, path] - filtered.predicted_mean[t]
                 root = np.linalg.cholesky(total)
                 out[t, :, path], size[t, :, path] = np.linalg.solve(root, error), np.diag(root)
     return OneStep(out, before, size)
 
 
-# ---------- What an estimated law may be wrong by, seen in its one-step errors
+# ---------- Effect of the estimation error of a law on its one-step errors
 #
-# With slopes ``X_j = dz / dtheta_j`` of one series and parameters known to ``theta ~ N(0, V)``,
+# With slopes ``X_j = dz / dtheta_j`` of one series and estimates with ``theta ~ N(0, V)``, the
 # errors of a right law have, given the states they start from, the covariance
 #
 #     Cov z = I + X V X' = I + U s^2 U',
 #
 # so ``e = z - U (1 - 1/sqrt(1 + s^2)) U' z`` is white again, however little the law was learned
-# from: information is counted, not paths. A parameter that nothing is known about has ``s``
+# from: information is counted, not paths. A parameter without any information has ``s``
 # infinite: its direction is taken out.
 
 
 #: Singular values of unit columns below this are zero.
-RANK = 1e-7
+LEAST_SINGULAR_VALUE = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -215,7 +219,7 @@ class EstimationErrorSpace:
     """How one series of errors may be off although the law is right.
 
     Attributes:
-        out: orthonormal directions about which nothing is known, (n, k).
+        out: orthonormal directions of parameters without any information, (n, k).
         along: orthonormal directions of uncertain parameters, (n, j).
         size: their standard deviations ``s``, (j,).
     """
@@ -247,12 +251,12 @@ def allowance(free: Array, slopes: Array, root: Array, floor: float) -> Estimati
         floor: size below which a direction is rounding.
     """
     unit = np.linalg.norm(free, axis=0)
-    out = _basis(free / np.where(unit > 0, unit, 1.0), RANK)[0]
+    out = _orthonormal_basis(free / np.where(unit > 0, unit, 1.0), LEAST_SINGULAR_VALUE)[0]
     x = slopes @ root
-    return EstimationErrorSpace(out, *_basis(x - out @ (out.T @ x), floor))
+    return EstimationErrorSpace(out, *_orthonormal_basis(x - out @ (out.T @ x), floor))
 
 
-def _basis(x: Array, floor: float) -> tuple[Array, Array]:
+def _orthonormal_basis(x: Array, floor: float) -> tuple[Array, Array]:
     """Orthonormal columns with the span of ``x``, and its singular values above a floor."""
     if not x.size:
         return np.zeros((len(x), 0)), np.zeros(0)
@@ -261,46 +265,46 @@ def _basis(x: Array, floor: float) -> tuple[Array, Array]:
 
 
 class Uncertainty(NamedTuple):
-    """What is known about the parameters behind the slopes.
+    """Uncertainty of the parameters behind the slopes.
 
     Attributes:
         roots: changes of each series' decay (in `drift_units`), log noise and log observation noise
-            by directions of unit variance, (j, series, free); None where the law does not say.
+            by directions of unit variance, (j, series, free); None where the law has none.
         n_train: one-step errors per series that the law was learned from.
-        seen: whether the data are those the law was learned from, which it follows along the
-            directions of its parameters.
+        on_training_data: whether the law was learned from these data, which it then follows along
+            the directions of its parameters.
     """
 
     roots: Array | None
     n_train: int
-    seen: bool = False
+    on_training_data: bool = False
 
 
-def uncertainty(law: Law, n_series: int, unit: str, seen: bool) -> Uncertainty:
+def uncertainty(law: Law, n_series: int, unit: str, on_training_data: bool) -> Uncertainty:
     """The covariance of the estimates, as relative changes of each mode's numbers."""
     info = law.info
     n_train = max(int(info["n_paths"] * (info["n_times"] - 1)), 1)
     table, space = law.coordinates, law.without_preparation_and_mean.state_space
-    known = isinstance(law.dynamics, Linear) and unit == "mode"
-    if table is None or "jacobian" not in table or not known:
-        return Uncertainty(None, n_train, seen)
+    is_linear_by_mode = isinstance(law.dynamics, Linear) and unit == "mode"
+    if table is None or "jacobian" not in table or not is_linear_by_mode:
+        return Uncertainty(None, n_train, on_training_data)
     columns = coordinate_root(table["covariance"].values)
     rows, linear = table["jacobian"].values @ columns, space.linear
     drift, noise = linear.drift, linear.noise
-    decay = _diagonal(rows[: drift.size], drift) / drift_units(law)[:, None]
-    strength = _diagonal(rows[drift.size :], noise) / operators.diagonal(noise)[:, None]
+    decay = _diagonal_rows(rows[: drift.size], drift) / drift_units(law)[:, None]
+    strength = _diagonal_rows(rows[drift.size :], noise) / operators.diagonal(noise)[:, None]
     parts = [decay, strength]
     if law.observation_variance.any():
         parts.append(_observation_rows(table, columns, space.n_modes))
     roots = np.stack(parts)
-    return Uncertainty(_with_floor(roots, law)[:, :n_series], n_train, seen)
+    return Uncertainty(_limit_decay_precision(roots, law)[:, :n_series], n_train, on_training_data)
 
 
-def _with_floor(roots: Array, law: Law) -> Array:
-    """Decays no better known than the steps of the training data allow.
+def _limit_decay_precision(roots: Array, law: Law) -> Array:
+    """Decays with at least the uncertainty that the steps of the training data allow.
 
     Their information on a decay is ``sum_t dt E c_t^2 / q`` at most: one at its boundary, zero, has
-    a curvature of its logarithm that says nothing. Estimates are off by about two over the whole
+    a curvature of its logarithm without information. Estimates are off by about two over the whole
     duration besides, which for slow modes is more than their standard error.
     """
     linear, times = law.without_preparation_and_mean.linear, law.times
@@ -315,7 +319,7 @@ def _with_floor(roots: Array, law: Law) -> Array:
     return np.concatenate([roots, extra], -1)
 
 
-def _diagonal(rows: Array, operator: Array) -> Array:
+def _diagonal_rows(rows: Array, operator: Array) -> Array:
     """Rows of the diagonal of an operator; (N, free)."""
     n = len(operator)
     return rows if operator.ndim == 1 else rows.reshape(n, n, -1)[np.arange(n), np.arange(n)]

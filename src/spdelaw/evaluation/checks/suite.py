@@ -34,7 +34,7 @@ Array = np.ndarray
 #: Errors that are tested at most; of more, the first paths, or the first times of a single one.
 MOST = 4_000_000
 #: Bytes of Gram matrices, one for each of these times, at most.
-MOST_BYTES = 400e6
+MOST_GRAM_BYTES = 400e6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Suite:
     Attributes:
         law: without preparation or forcing.
         errors: of the data under it.
-        known: how well its parameters are.
+        uncertainty: of its parameters.
         climatology: whether a mean, or a mean of each season, was estimated and taken out.
         detrended: whether a line in time was.
         clock: attributes of the times, for seasons.
@@ -53,7 +53,7 @@ class Suite:
 
     law: Law
     errors: Errors
-    known: Uncertainty
+    uncertainty: Uncertainty
     climatology: bool
     detrended: bool
     clock: dict
@@ -64,28 +64,35 @@ class Suite:
         """Every series, made white."""
         z, slopes, growth = self.errors.z, self.errors.slopes, self.errors.growth
         return [
-            make_series(z[..., n], slopes[..., n], growth[..., n], self._free(n), self.known, n)
+            make_series(
+                z[..., n],
+                slopes[..., n],
+                growth[..., n],
+                self._free_columns(n),
+                self.uncertainty,
+                n,
+            )
             for n in range(z.shape[-1])
         ]
 
     def run(self) -> tuple[list[TestResult], list[Band]]:
         """All departures, and the bands."""
         series, z = self.series, self.errors.z
-        found = [
+        results = [
             departures.variance(series),
             departures.decay(series),
             departures.memory(series, z),
             departures.normality(series),
             *self._means(),
             *self._couplings(),
-            *self._shapes(),
+            *self._nonlinearity(),
             *self._observation_noise(),
         ]
-        points = point_noise(self.law, self.errors.own, z.shape[-1])
-        found += [] if points is None else [points]
-        return found, band_tests(self.errors, self._decay_factors, self.known)
+        points = point_noise(self.law, self.errors.observed, z.shape[-1])
+        results += [] if points is None else [points]
+        return results, band_tests(self.errors, self._decay_factors, self.uncertainty)
 
-    # -- regressors -----------------------------------------------------------------------
+    # ---------- Regressors
 
     @property
     def _linear(self) -> Linear | None:
@@ -93,7 +100,7 @@ class Suite:
         return dynamics if isinstance(dynamics, Linear) else None
 
     @functools.cached_property
-    def _held(self) -> Array:
+    def _coupled_pairs(self) -> Array:
         """Pairs of modes that the drift couples, (N, N); all of those of other dynamics."""
         n = self.errors.state.shape[-1]
         if self._linear is None or self.errors.unit != "mode":
@@ -101,15 +108,15 @@ class Suite:
         drift = operators.as_matrix(self._linear.drift)[:n, :n]
         return (drift != 0) & ~np.eye(n, dtype=bool)
 
-    def _free(self, n: int) -> Array:
+    def _free_columns(self, n: int) -> Array:
         """Columns that the law leaves free: coupled states, an estimated mean; (P, T, k)."""
         state, columns = self.errors.state, []
-        if self._held[n].any():
-            columns.append(state[..., self._held[n]])
-        if self._linear is None or self.known.roots is None:
+        if self._coupled_pairs[n].any():
+            columns.append(state[..., self._coupled_pairs[n]])
+        if self._linear is None or self.uncertainty.roots is None:
             columns.append(state)
         if self._linear is None:
-            columns.append(np.moveaxis(self._bends[..., n], 0, -1))
+            columns.append(np.moveaxis(self._nonlinear_columns[..., n], 0, -1))
         if self._has_mean:
             columns.append(np.ones((*state.shape[:2], 1)))
         if self.detrended:
@@ -118,28 +125,28 @@ class Suite:
 
     @property
     def _has_mean(self) -> bool:
-        known = self._linear is None or self._linear.mean is not None
-        return known or self.climatology
+        law_has_mean = self._linear is None or self._linear.mean is not None
+        return law_has_mean or self.climatology
 
     @functools.cached_property
     def _time(self) -> Array:
         """Time from -1 to 1; (P, T)."""
-        t = np.broadcast_to(self.errors.own.times, self.errors.z.shape[:2])
+        t = np.broadcast_to(self.errors.observed.times, self.errors.z.shape[:2])
         return 2.0 * (t - t.min()) / np.ptp(t) - 1.0
 
     def _waves(self, period: float) -> Array:
-        t = np.broadcast_to(self.errors.own.times, self.errors.z.shape[:2])
+        t = np.broadcast_to(self.errors.observed.times, self.errors.z.shape[:2])
         angles = [2.0 * np.pi * k * t / period for k in (1, 2)]
         return np.stack([f(a) for a in angles for f in (np.cos, np.sin)], -1)
 
     @functools.cached_property
-    def _bends(self) -> Array:
-        """Projections of bent terms of the field, its mean included; (terms, P, T, N).
+    def _nonlinear_columns(self) -> Array:
+        """Projections of nonlinear terms of the field, its mean included; (terms, P, T, N).
 
-        Per deviation of a step, less their own mean where that is free.
+        Per deviation of a step, less their mean where that is free.
         """
         field = self.errors.state + (0.0 if self.mean is None else self.mean)
-        out = projections(field, self.errors.own, self.law.domain)
+        out = projections(field, self.errors.observed, self.law.domain)
         if self._has_mean:
             out -= np.nanmean(out, (1, 2), keepdims=True)
         return np.asarray(out / self._step_deviations)
@@ -150,82 +157,82 @@ class Suite:
         n = self.law.n_modes
         if self._linear is None:
             return np.ones(n)
-        step = self.errors.own.step
+        step = self.errors.observed.step
         covariance = self._linear.over(np.array([step]), np.zeros(1)).covariance[0]
-        own = np.sqrt(operators.diagonal(covariance)[:n])
-        return own / own.max()
+        deviations = np.sqrt(operators.diagonal(covariance)[:n])
+        return deviations / deviations.max()
 
     @functools.cached_property
     def _decay_factors(self) -> Array:
         n = self.errors.z.shape[-1]
         if self._linear is None or self.errors.unit != "mode":
             return np.ones(n)
-        step = self.errors.own.step
+        step = self.errors.observed.step
         return np.exp(-step * np.maximum(operators.diagonal(self._linear.drift)[:n], 0.0))
 
-    # -- groups of tests --------------------------------------------------------------------
+    # ---------- Groups of tests
 
     def _means(self) -> list[TestResult]:
         one = np.ones((*self.errors.z.shape[:2], 1))
-        found = []
+        results = []
 
         def level(series: Series) -> Array:
             return series.column(one)
 
         def regress(test: str, columns: Array, free: bool = True) -> TestResult:
             given = level if free and not self._has_mean else None
-            parts = departures.each(self.series, lambda _, s: s.column(columns), given)
+            parts = departures.regress_each(self.series, lambda _, s: s.column(columns), given)
             return regression(test, parts)
 
         if not self._has_mean:
-            found.append(regress("mean", one, free=False))
+            results.append(regress("mean", one, free=False))
         if not self.detrended:
-            found.append(regress("trend", self._time[..., None]))
-        for period in periods_of(self.errors.own.times, self.clock):
+            results.append(regress("trend", self._time[..., None]))
+        for period in periods_of(self.errors.observed.times, self.clock):
             waves = self._waves(period.length)
             if not self.climatology:
-                found.append(regress(f"season {period.name}", waves))
-            found.append(self._noise_season(period.name, waves))
-        return found
+                results.append(regress(f"season {period.name}", waves))
+            results.append(self._noise_season(period.name, waves))
+        return results
 
     def _noise_season(self, name: str, waves: Array) -> TestResult:
         def columns(_: int, series: Series) -> Array:
             return series.column(waves)
 
-        return departures.of_squares(f"noise season {name}", self.series, columns)
+        return departures.regress_squares(f"noise season {name}", self.series, columns)
 
     def _couplings(self) -> list[TestResult]:
         coupled_noise = self._linear is not None and self._linear.noise.ndim == 2
-        share = self.errors.z[..., 0].size / self.known.n_train
+        share = self.errors.z[..., 0].size / self.uncertainty.n_train
         shrink = 1.0 + share if coupled_noise else 1.0
-        found = [departures.coupling(self.series, self.errors.state, self._held, shrink)]
+        results = [departures.coupling(self.series, self.errors.state, self._coupled_pairs, shrink)]
         if not coupled_noise:
-            found.append(departures.correlation(self.series))
-        return found
+            results.append(departures.correlation(self.series))
+        return results
 
-    def _shapes(self) -> list[TestResult]:
-        """Drift that bends, and noise that grows with the state."""
+    def _nonlinearity(self) -> list[TestResult]:
+        """Nonlinear drift, and noise that grows with the state."""
         state = self.errors.state
         energy = (state**2).sum(-1)
         size = np.nanmean(state**2, (0, 1))
         squares = state**2 / np.where(size > 0, size, 1.0)  # a mode that forgets at once has none
 
-        def own(n: int, one: Series) -> Array:
+        def energy_columns(n: int, one: Series) -> Array:
             return one.column(np.stack([squares[..., n], energy / np.nanmean(energy)], -1))
 
-        columns = [None if s is None else own(n, s) for n, s in enumerate(self.series)]
-        found = [departures.shared("growth", self.series, columns, squares=True)]
+        columns = [None if s is None else energy_columns(n, s) for n, s in enumerate(self.series)]
+        results = [departures.regress_shared("growth", self.series, columns, squares=True)]
         if self._linear is not None and self.errors.unit == "mode":
-            found.append(self._bend())
-        return found
+            results.append(self._nonlinear_drift())
+        return results
 
-    def _bend(self) -> TestResult:
-        """Drift that bends; ``detail``: which of the terms explains most alone."""
-        table = np.moveaxis(self._bends, 0, -1)
+    def _nonlinear_drift(self) -> TestResult:
+        """Nonlinear drift; ``detail``: which of the terms explains most alone."""
+        table = np.moveaxis(self._nonlinear_columns, 0, -1)
         columns = [
             None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
         ]
-        return departures.shared("bend", self.series, columns)
+        return departures.regress_shared("bend", self.series, columns)
 
     def _observation_noise(self) -> list[TestResult]:
         """Noise of observation under a law that has none.
@@ -234,11 +241,11 @@ class Suite:
         makes errors turn back: ``E z_t z_{t-1} = -r g_n F_n / Omega_n``, with one r for all modes.
         """
         errors, linear = self.errors, self._linear
-        quiet = linear is not None and not self.law.observation_variance.any()
-        if linear is None or not quiet or errors.unit != "mode":
+        is_noise_free = linear is not None and not self.law.observation_variance.any()
+        if linear is None or not is_noise_free or errors.unit != "mode":
             return []
-        basis, n_modes = errors.own.basis(self.law.n_modes), self.law.n_modes
-        step = errors.own.step
+        basis, n_modes = errors.observed.basis(self.law.n_modes), self.law.n_modes
+        step = errors.observed.step
         omega = linear.over(np.array([step]), np.zeros(1)).covariance[0]
         share = np.diag(np.linalg.pinv(basis.T @ basis)) / operators.diagonal(omega)[:n_modes]
         before = np.zeros(errors.z.shape)
@@ -246,53 +253,53 @@ class Suite:
         columns = [
             None if s is None else s.column(before[..., n, None]) for n, s in enumerate(self.series)
         ]
-        return [departures.shared("observation noise", self.series, columns)]
+        return [departures.regress_shared("observation noise", self.series, columns)]
 
 
-def _first_times(law: Law, own: Observed) -> Observed:
-    """As much of a single path as is tested."""
-    if own.n_paths > 1 or own.has_own_clocks:
-        return own
+def _first_times(law: Law, observed: Observed) -> Observed:
+    """The first times of a single path, as many as are tested."""
+    if observed.n_paths > 1 or observed.has_own_clocks:
+        return observed
     n = law.dynamics.n_modes
-    most = max(2, int(min(MOST / n, MOST_BYTES / (8.0 * n**2))))
-    return own.at_times(slice(most)) if most < len(own.times) else own
+    most = max(2, int(min(MOST / n, MOST_GRAM_BYTES / (8.0 * n**2))))
+    return observed.at_times(slice(most)) if most < len(observed.times) else observed
 
 
-def is_training(law: Law, own: Observed) -> bool:
+def is_training(law: Law, observed: Observed) -> bool:
     """Whether the law was learned from these very data, its mean still in them."""
     named = (law.info.log_likelihood_of or {}).get("fingerprint")
     if not named:
         return False
-    own = (own if in_parts(law, own) else own.in_memory()).where_observed()
-    return bool(named == checksum(own.fields, own.reading))
+    observed = (observed if in_parts(law, observed) else observed.in_memory()).where_observed()
+    return bool(named == checksum(observed.fields, observed.reading))
 
 
-def suite_of(law: Law, data: Any, whole: Law, seen: bool) -> Suite:
+def suite_of(law: Law, data: Any, whole: Law, on_training_data: bool) -> Suite:
     """The suite of a bare law on its data.
 
     Args:
         law: without preparation, mean or forcing.
         data: for it.
         whole: the law with its preparation.
-        seen: whether it was learned from them.
+        on_training_data: whether it was learned from them.
     """
-    own = subtract_mean_and_forcing(law, data)
-    own = (own if in_parts(law, own) else own.in_memory()).where_observed()
-    errors = one_step_errors(law, _first_times(law, own))
-    few = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
-    if few < len(errors.z):
+    observed = subtract_mean_and_forcing(law, data)
+    observed = (observed if in_parts(law, observed) else observed.in_memory()).where_observed()
+    errors = one_step_errors(law, _first_times(law, observed))
+    n_paths = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
+    if n_paths < len(errors.z):
         errors = errors._replace(
-            z=errors.z[:few],
-            state=errors.state[:few],
-            slopes=errors.slopes[:, :few],
-            growth=errors.growth[:, :few],
-            own=errors.own.paths(slice(few)),
+            z=errors.z[:n_paths],
+            state=errors.state[:n_paths],
+            slopes=errors.slopes[:, :n_paths],
+            growth=errors.growth[:, :n_paths],
+            observed=errors.observed.paths(slice(n_paths)),
         )
-    known = uncertainty(law, errors.z.shape[-1], errors.unit, seen)
+    parameter_uncertainty = uncertainty(law, errors.z.shape[-1], errors.unit, on_training_data)
     how = None if whole.preparation is None else whole.preparation.how
     clock = dict(whole.info.get("time", {}))
     mean = whole.dynamics.mean if isinstance(whole.dynamics, Linear) else None
     climatology = mean is not None or (how is not None and how.anomalies is not None)
     detrended = how is not None and how.detrend
     mean = None if mean is None else mean[: law.n_modes]
-    return Suite(law, errors, known, climatology, detrended, clock, mean)
+    return Suite(law, errors, parameter_uncertainty, climatology, detrended, clock, mean)

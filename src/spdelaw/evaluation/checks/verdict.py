@@ -17,25 +17,25 @@ from spdelaw.evaluation.checks.departures import (
     Band,
     Series,
     TestResult,
-    bend_terms,
     lag_one,
+    nonlinear_terms,
 )
 from spdelaw.evaluation.checks.suite import is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
 
-# ---------- From rejected tests to sentences: what is wrong, what to try, what it would gain
+# ---------- Advice from rejected tests: the cause, the remedy and its gain
 #
-# A mean makes errors that remember, bend and couple, so most alarms come together. The advice with
-# the largest gain comes first, and tests that a remedy of another one explains are left out.
+# A mean makes errors with memory, curvature and coupling, so most alarms come together. The advice
+# with the largest gain comes first, and tests that a remedy of another one explains are left out.
 
 
 #: Share of the squared correlations from which on one pattern explains them.
 ONE_PATTERN = 0.3
 #: Word of every sentence that names something to try.
 REMEDY = "try"
-#: Departures that have a remedy, or at least a name of their own.
+#: Departures that name a cause.
 CAUSES = (
     *("mean", "trend", "season", "noise season"),
     *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
@@ -51,7 +51,7 @@ class Line(NamedTuple):
 
 def advise(
     law: Law,
-    found: list[TestResult],
+    results: list[TestResult],
     bands: list[Band],
     rejected: list[str],
     unit: str,
@@ -59,28 +59,28 @@ def advise(
 ) -> list[str]:
     """Sentences, the most useful first."""
     names = set(rejected)
-    hit = [d for d in found if d.test in names or _modes(d, rejected, unit)]
-    bends = any(d.test == "bend" for d in hit)  # a bent drift looks like uneven noise as well
+    hit = [d for d in results if d.test in names or _rejected_series(d, rejected, unit)]
+    bends = any(d.test == "bend" for d in hit)  # a nonlinear drift looks like uneven noise as well
     causes = [d for d in hit if d.test.startswith(CAUSES) and not (bends and d.test == "growth")]
-    lines = [_line(law, d, rejected, unit) for d in causes]
+    lines = [_cause_line(law, d, rejected, unit) for d in causes]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
     others = [d for d in hit if not d.test.startswith(CAUSES)]
-    lines += [_plain(law, d, rejected, unit, series, bool(lines)) for d in others]
-    said = [str(band) for band in bands if str(band) in names]
-    if said:
-        text = f"bands do not hold what they say: {said[0]}"
-        lines.append(Line(0.0, text if lines else f"{text}; {_distribution(law)}"))
+    lines += [_line_without_cause(law, d, rejected, unit, series, bool(lines)) for d in others]
+    missed_bands = [str(band) for band in bands if str(band) in names]
+    if missed_bands:
+        text = f"bands do not hold what they say: {missed_bands[0]}"
+        lines.append(Line(0.0, text if lines else f"{text}; {_distribution_text(law)}"))
     return [line.text for line in lines]
 
 
-def _modes(departure: TestResult, rejected: list[str], unit: str) -> list[int]:
+def _rejected_series(departure: TestResult, rejected: list[str], unit: str) -> list[int]:
     """Series that were rejected alone, from 1."""
     pattern = re.compile(rf"{unit} (\d+) {re.escape(departure.test)}$")
     return sorted(int(m.group(1)) for name in rejected if (m := pattern.match(name)))
 
 
-def _where(departure: TestResult, rejected: list[str], unit: str) -> str:
-    modes = _modes(departure, rejected, unit)
+def _series_text(departure: TestResult, rejected: list[str], unit: str) -> str:
+    modes = _rejected_series(departure, rejected, unit)
     tested = int(np.isfinite(departure.p_series).sum())
     if not modes:
         return f"the {unit}s together"
@@ -89,8 +89,8 @@ def _where(departure: TestResult, rejected: list[str], unit: str) -> str:
     return f"{len(modes)} of {tested} {unit}s"
 
 
-def _line(law: Law, d: TestResult, rejected: list[str], unit: str) -> Line:
-    where, gain = _where(d, rejected, unit), f"gains about {_nats(d.gain)}"
+def _cause_line(law: Law, d: TestResult, rejected: list[str], unit: str) -> Line:
+    where, gain = _series_text(d, rejected, unit), f"gains about {_nats(d.gain)}"
     if d.test == "mean":
         text = f"a mean that is not zero in {where}: mean='constant' {gain}, try it"
     elif d.test == "trend":
@@ -109,11 +109,11 @@ def _line(law: Law, d: TestResult, rejected: list[str], unit: str) -> Line:
             f"season=sl.Season({length:g}, 4) {gain}, try it"
         )
     else:
-        text = _of_structure(law, d, where, gain)
+        text = _structure_text(law, d, where, gain)
     return Line(d.expected_gain, text)
 
 
-def _of_structure(law: Law, d: TestResult, where: str, gain: str) -> str:
+def _structure_text(law: Law, d: TestResult, where: str, gain: str) -> str:
     if d.test == "coupling":
         return f"other modes drive {where}: drift='dense' {gain}, try it"
     if d.test == "correlation":
@@ -132,7 +132,7 @@ def _of_structure(law: Law, d: TestResult, where: str, gain: str) -> str:
             f"observation_noise='per_point' {gain}, try it"
         )
     if d.test == "bend":
-        term = bend_terms(law.domain, law.n_modes)[int(d.detail)]
+        term = nonlinear_terms(law.domain, law.n_modes)[int(d.detail)]
         terms = ("u", term, "u^3") if term == "u^2" else ("u", term)
         return (
             f"the drift bends (terms such as {term} in it {gain.replace('gains', 'gain')}): no "
@@ -144,7 +144,7 @@ def _of_structure(law: Law, d: TestResult, where: str, gain: str) -> str:
     )
 
 
-def _plain(
+def _line_without_cause(
     law: Law,
     d: TestResult,
     rejected: list[str],
@@ -153,7 +153,7 @@ def _plain(
     explained: bool,
 ) -> Line:
     """Departures that name no cause: memory, normality, variance, decay."""
-    where = _where(d, rejected, unit)
+    where = _series_text(d, rejected, unit)
     texts = {
         "memory": f"memory left in {where}",
         "normality": f"errors of {where} are not normal",
@@ -168,11 +168,11 @@ def _plain(
         word = "observation_noise='estimate'" if noisy else "more modes, or nuisance modes"
         return Line(d.gain, f"{text}, worth about {_nats(d.gain)}: try {word}")
     if d.test == "normality":
-        return Line(d.gain, f"{text}: {_distribution(law)}")
+        return Line(d.gain, f"{text}: {_distribution_text(law)}")
     return Line(d.gain, f"{text}: are these data of the same process? Fit both together")
 
 
-def _distribution(law: Law) -> str:
+def _distribution_text(law: Law) -> str:
     return "no Gaussian noise makes them; look for outliers, jumps or a transformation of the data"
 
 
@@ -180,7 +180,7 @@ def _nats(gain: float) -> str:
     return f"{gain:,.0f} nats" if gain >= 10 else f"{gain:.2g} nats"
 
 
-# ---------- Does the model fit, and what would fit better?
+# ---------- The verdict: all tests joined by Holm's method
 #
 # One-step errors of the data under the law should be independent standard normals, up to what the
 # estimate of the law may be wrong by (`checks.errors`). Tests against the ways of being wrong and
@@ -193,7 +193,7 @@ Array = np.ndarray
 #: Joint false-alarm rate of all tests.
 FALSE_ALARM = 0.01
 #: Departures that the verdict names.
-SHOWN = 4
+MOST_NAMED = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +205,7 @@ class ModelCheck:
         overall: p-values of tests of all series together, and of the forecast bands.
         rejected: "mode 3 memory", "mean" and the like, after Holm's correction.
         advice: what to try, the most useful first; empty where the model fits.
-        innovations: (path, time, series), NaN where a row says nothing.
+        innovations: (path, time, series), NaN where a row does not determine the modes.
         unit: what one series is, "mode" or "component".
     """
 
@@ -237,13 +237,13 @@ class ModelCheck:
             return f"model not checked: {why}"
         if self.fits:
             return f"the model fits: no departure found in the innovations ({rate})"
-        shown = ", ".join(self.rejected[:SHOWN])
-        more = len(self.rejected) - SHOWN
+        shown = ", ".join(self.rejected[:MOST_NAMED])
+        more = len(self.rejected) - MOST_NAMED
         return f"the model does not fit: {shown}{f' and {more} more' * (more > 0)} ({rate})"
 
 
 def check_model(
-    law: Law, data: Any, whole: Law | None = None, seen: bool | None = None
+    law: Law, data: Any, whole: Law | None = None, on_training_data: bool | None = None
 ) -> ModelCheck:
     """Test the innovations of data under a law.
 
@@ -251,49 +251,55 @@ def check_model(
         law: without preparation, for fields as ``law.prepared`` returns them.
         data: these, or `spdelaw.data.Observed` of them.
         whole: the same law with its preparation, where it has one.
-        seen: whether the law was learned from these data; by default, whether they are the same
-            numbers.
+        on_training_data: whether the law was learned from these data; by default, whether they are
+            the same numbers.
     """
-    own = subtract_mean_and_forcing(law, data)
-    own = (own if in_parts(law, own) else own.in_memory()).at_observed_points()
-    if seen is None:
-        seen = is_training(law, own.at_observed_times())
-    suite = suite_of(law, own.at_observed_times(), law if whole is None else whole, seen)
-    found, bands = suite.run()
+    observed = subtract_mean_and_forcing(law, data)
+    observed = (observed if in_parts(law, observed) else observed.in_memory()).at_observed_points()
+    if on_training_data is None:
+        on_training_data = is_training(law, observed.at_observed_times())
+    suite = suite_of(
+        law, observed.at_observed_times(), law if whole is None else whole, on_training_data
+    )
+    results, bands = suite.run()
     unit = suite.errors.unit
-    rejected = _holm(_named(found, bands, unit))
+    rejected = _holm(_named_p_values(results, bands, unit))
     series = np.arange(1, suite.errors.z.shape[-1] + 1)
-    alone = {d.test: ("series", d.p_series) for d in found if np.isfinite(d.p_series).any()}
+    alone = {d.test: ("series", d.p_series) for d in results if np.isfinite(d.p_series).any()}
     nothing = {"variance": ("series", np.full(len(series), np.nan))}
-    overall = {d.test: d.p for d in found if np.isfinite(d.p)}
+    overall = {d.test: d.p for d in results if np.isfinite(d.p)}
     overall |= {str(band): band.p_value for band in bands}
     return ModelCheck(
         xr.Dataset(nothing | alone, coords={"series": series}),
         overall,
         rejected,
-        advise(law, found, bands, rejected, unit, suite.series),
-        _at_all_times(suite.errors.z, own),
+        advise(law, results, bands, rejected, unit, suite.series),
+        _at_all_times(suite.errors.z, observed),
         unit,
     )
 
 
-def _at_all_times(z: Array, own: Observed) -> Array:
-    """Innovations (path, time, series) at the times of the data, NaN where nothing is seen."""
-    if own.times.ndim == 2 or z.shape[1] >= len(own.times):
+def _at_all_times(z: Array, observed: Observed) -> Array:
+    """Innovations (path, time, series) at the times of the data, NaN where all is missing."""
+    if observed.times.ndim == 2 or z.shape[1] >= len(observed.times):
         return z
-    seen = np.isin(own.times, own.at_observed_times().times)
-    ahead = z.shape[1] - int(seen.sum())  # a row where the law starts
+    has_values = np.isin(observed.times, observed.at_observed_times().times)
+    ahead = z.shape[1] - int(has_values.sum())  # a row where the law starts
     if ahead < 0:  # of a very long record some stretches alone are tested
         return z
-    out = np.full((len(z), ahead + len(seen), z.shape[2]), np.nan)
-    out[:, np.append(np.ones(ahead, bool), seen)] = z
+    out = np.full((len(z), ahead + len(has_values), z.shape[2]), np.nan)
+    out[:, np.append(np.ones(ahead, bool), has_values)] = z
     return out
 
 
-def _named(found: list[TestResult], bands: list[Band], unit: str) -> list[tuple[float, str]]:
+def _named_p_values(
+    results: list[TestResult], bands: list[Band], unit: str
+) -> list[tuple[float, str]]:
     """Every p-value with the name of its test."""
-    alone = [(float(p), f"{unit} {n} {d.test}") for d in found for n, p in enumerate(d.p_series, 1)]
-    together = [(d.p, d.test) for d in found]
+    alone = [
+        (float(p), f"{unit} {n} {d.test}") for d in results for n, p in enumerate(d.p_series, 1)
+    ]
+    together = [(d.p, d.test) for d in results]
     return [*alone, *together, *((band.p_value, str(band)) for band in bands)]
 
 

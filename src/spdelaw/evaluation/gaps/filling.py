@@ -29,7 +29,7 @@ from spdelaw.evaluation.gaps.prediction import (
     law_fields,
     law_moments,
     learn,
-    ready,
+    prepare_data,
     tracks,
     with_residual,
 )
@@ -41,7 +41,7 @@ from spdelaw.evaluation.gaps.selection import (
     choose,
     grid_of,
     hold_out,
-    without,
+    make_record,
 )
 from spdelaw.evaluation.hindcast import affine_part
 from spdelaw.infer.model import DRIFTS, WORDS
@@ -49,8 +49,7 @@ from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, by_paths, in_paths, is_record, joined, parts_of
 from spdelaw.law.observations import to_user
 
-# ---------- What filling gives back: mean and deviation under the names of the data, and who was
-# chosen
+# ---------- The result of filling: mean, deviation and the choice of the law
 
 
 Array = np.ndarray
@@ -64,34 +63,39 @@ class Filled(NamedTuple):
     trials: list[Trial]
 
 
-def shown(
-    moments: Moments, best: Trial, values: Array, smooth: bool, everywhere: bool, known: Array
+def mean_and_deviation(
+    moments: Moments,
+    best: Trial,
+    values: Array,
+    smooth: bool,
+    everywhere: bool,
+    observed_points: Array,
 ) -> tuple[Array, Array]:
-    """Mean and deviation as asked for; NaN where nobody ever saw a value, unless wanted."""
+    """Mean and deviation; NaN at points that were never observed, unless ``everywhere``."""
     mean, std = moments.mean.copy(), np.sqrt(moments.variance(best.settings))
-    seen = np.isfinite(values)
+    observed = np.isfinite(values)
     if smooth:
-        std[seen] = np.sqrt(moments.state)[seen]
+        std[observed] = np.sqrt(moments.state)[observed]
     else:
-        mean[seen], std[seen] = values[seen], 0.0
+        mean[observed], std[observed] = values[observed], 0.0
     if not everywhere:
-        mean[..., ~known], std[..., ~known] = np.nan, np.nan
+        mean[..., ~observed_points], std[..., ~observed_points] = np.nan, np.nan
     return mean, std
 
 
-def labelled(mean: Array, std: Array, law: Law, own: Observed) -> xr.Dataset:
+def labelled(mean: Array, std: Array, law: Law, observed: Observed) -> xr.Dataset:
     """Mean and deviation with the dates, names and attributes of the data."""
-    dims, both = ("path", "time", *own.places.dims), {"mean": mean, "std": std}
-    table = {name: (dims, own.places.unflatten(values)) for name, values in both.items()}
-    return named(xr.Dataset(table), law, own)
+    dims, both = ("path", "time", *observed.places.dims), {"mean": mean, "std": std}
+    table = {name: (dims, observed.places.unflatten(values)) for name, values in both.items()}
+    return named(xr.Dataset(table), law, observed)
 
 
-def named(table: xr.Dataset, law: Law, own: Observed) -> xr.Dataset:
-    """Results on the places of the data under their names."""
-    coords = {k: v for k, v in own.labelled.coords.items() if k != OBSERVATION_STD}
+def named(table: xr.Dataset, law: Law, observed: Observed) -> xr.Dataset:
+    """Results on the points of the data under their names."""
+    coords = {k: v for k, v in observed.labelled.coords.items() if k != OBSERVATION_STD}
     table = table.assign_coords(coords)
     bare = law.without_preparation_and_mean.with_info(labels=law.info.get("labels", {}))
-    result = to_user(bare, table, own.dated, own.fields)
+    result = to_user(bare, table, observed.dated, observed.fields)
     result.attrs.pop("observation_std", None)
     return result
 
@@ -106,10 +110,10 @@ def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dat
         candidate_seconds=("candidate", [t.seconds for t in trials]),
         candidate_note=("candidate", np.array([t.note for t in trials])),
     ).assign_coords(candidate=np.array(names), level=list(LEVELS))
-    return result.assign_attrs(_attrs(trials, record))
+    return result.assign_attrs(_choice_attributes(trials, record))
 
 
-def _attrs(trials: list[Trial], record: Record) -> dict[str, Any]:
+def _choice_attributes(trials: list[Trial], record: Record) -> dict[str, Any]:
     best, held = trials[0], int(np.isfinite(record.truth).sum())
     crps = [t.crps for t in trials if np.isfinite(t.crps)]
     tried, least = len(crps), min(crps, default=np.inf)
@@ -124,8 +128,7 @@ def _attrs(trials: list[Trial], record: Record) -> dict[str, Any]:
     return {"title": "Gaps filled by a learned law", "chosen_by": sentence, "held_out": held}
 
 
-# ---------- Lazy data filled: the first of them choose and learn the law, all are filled when asked
-# for
+# ---------- Lazy data: the first of them choose and learn the law that fills all
 
 
 #: Fills data in memory.
@@ -133,138 +136,164 @@ Fill = Callable[[Observed], Filled]
 
 #: Bytes of the first of lazy data, by which the law that fills all of them is chosen, and rows.
 HEAD_BYTES, FEWEST_ROWS = 256e6, 200
-#: Neighbours of a part in time, in units of the memory of its rest: beyond, nothing is in common.
-REACH = 8.0
+#: Reach of neighbours in time, in units of the memory of the residual: beyond, no correlation.
+REACH_IN_MEMORIES = 8.0
 
 
 class Learned(NamedTuple):
-    """What the first of lazy data say about how all of them are filled.
+    """The law and settings, learned from the first of lazy data, that fill all of them.
 
     Attributes:
         filled: those first data.
-        left_over: mean square of what the law leaves over at each point, (M,).
-        settings: of the rest.
-        known: points that they see, (M,).
+        residual_square: mean square of the residual of the law at each point, (M,).
+        settings: of the residual.
+        observed_points: points with values in those data, (M,).
         how: whether observed values are smoothed, and unseen points filled.
     """
 
     filled: Filled
-    left_over: Array
+    residual_square: Array
     settings: Settings
-    known: Array
+    observed_points: Array
     how: tuple[bool, bool]
 
-    def shown(
-        self, values: Array, told: tuple[Array, Array], grid: Grid, known: Array, rows: slice
+    def mean_and_deviation(
+        self,
+        values: Array,
+        mean_and_variance: tuple[Array, Array],
+        grid: Grid,
+        observed_points: Array,
+        rows: slice,
     ) -> tuple[Array, Array]:
         """Mean and deviation at some times of values (P, T, M), others of which are neighbours.
 
-        ``told`` are mean and variance by the law.
+        ``mean_and_variance`` are mean and variance by the law.
         """
-        moments = Moments(*told, np.broadcast_to(self.left_over, values.shape))
+        moments = Moments(*mean_and_variance, np.broadcast_to(self.residual_square, values.shape))
         moments = with_residual(moments, values, grid, self.settings)
-        moments = Moments(*(part[:, rows] for part in moments))
-        return shown(moments, self.filled.trials[0], values[:, rows], *self.how, known)
+        moments = Moments(*(array[:, rows] for array in moments))
+        return mean_and_deviation(
+            moments, self.filled.trials[0], values[:, rows], *self.how, observed_points
+        )
 
-    def told(self, result: xr.Dataset) -> Filled:
-        """All data filled, with what the first of them say about the choice."""
-        own = self.filled.data
-        told = {name: v for name, v in own.data_vars.items() if name not in result}
-        return self.filled._replace(data=result.assign(told).assign_attrs(own.attrs))
+    def with_choice(self, result: xr.Dataset) -> Filled:
+        """All data filled, with the trials and attributes of the first of them."""
+        first = self.filled.data
+        choice = {name: v for name, v in first.data_vars.items() if name not in result}
+        return self.filled._replace(data=result.assign(choice).assign_attrs(first.attrs))
 
 
-def _learned(head: Observed, fill: Fill, how: tuple[bool, bool]) -> Learned:
-    """A law chosen and learned by data in memory, with all that fills others like them."""
-    found = fill(head)
-    told_by, settings = law_moments(found.law, head), found.trials[0].settings
+def _learn_from_head(head: Observed, fill: Fill, how: tuple[bool, bool]) -> Learned:
+    """A law chosen and learned from data in memory, with all that fills later data."""
+    filled = fill(head)
+    moments, settings = law_moments(filled.law, head), filled.trials[0].settings
     if settings.weight is not None:
-        rest, points = head.fields.values - told_by.mean, grid_of(head).points
-        settings = settings._replace(covariance=shared_covariance(rest, points, settings.weight))
-    return Learned(found, told_by.rest[0, 0], settings, head.observed_points(), how)
+        residual, points = head.fields.values - moments.mean, grid_of(head).points
+        settings = settings._replace(
+            covariance=shared_covariance(residual, points, settings.weight)
+        )
+    return Learned(filled, moments.residual[0, 0], settings, head.observed_points(), how)
 
 
-def fill_in_blocks(own: Observed, fill: Fill, how: tuple[bool, bool]) -> Filled:
+def fill_in_blocks(observed: Observed, fill: Fill, how: tuple[bool, bool]) -> Filled:
     """Lazy paths: a law chosen and learned by the first of them fills all, block by block."""
-    head = own.paths(slice(max(2, int(HEAD_BYTES * own.n_paths / own.fields.nbytes)))).in_memory()
-    learned = _learned(head, fill, how)
+    head = observed.paths(
+        slice(max(2, int(HEAD_BYTES * observed.n_paths / observed.fields.nbytes)))
+    ).in_memory()
+    learned = _learn_from_head(head, fill, how)
     law = learned.filled.law
 
     def filled(block: Observed, _: Any) -> xr.Dataset:
-        values, told = block.fields.values, law_moments(law, block)
-        known = learned.known | np.isfinite(values).any((0, 1))
-        found = learned.shown(values, told[:2], grid_of(block), known, slice(None))
-        return labelled(*found, law, block)
+        values, moments = block.fields.values, law_moments(law, block)
+        observed_points = learned.observed_points | np.isfinite(values).any((0, 1))
+        mean_and_std = learned.mean_and_deviation(
+            values, moments[:2], grid_of(block), observed_points, slice(None)
+        )
+        return labelled(*mean_and_std, law, block)
 
-    return learned.told(by_paths(filled, own))
+    return learned.with_choice(by_paths(filled, observed))
 
 
 def fill_in_parts(
-    own: Observed, fill: Fill, how: tuple[bool, bool], prepare: Preparation | None
+    observed: Observed, fill: Fill, how: tuple[bool, bool], prepare: Preparation | None
 ) -> Filled:
     """One long lazy record: its beginning chooses and learns the law that fills all of it.
 
     Climatology and scale are learned from all times. Each part of times is filled from the law's
-    moments given the whole record, and from neighbours that may lie in the parts beside it.
+    moments given the whole record, and from neighbours that may lie in adjacent parts.
     """
     import dask
 
-    rows = max(FEWEST_ROWS, int(HEAD_BYTES * len(own.times) / own.fields.nbytes))
-    learned = _learned(own.at_times(slice(rows)).in_memory(), fill, how)
+    rows = max(FEWEST_ROWS, int(HEAD_BYTES * len(observed.times) / observed.fields.nbytes))
+    learned = _learn_from_head(observed.at_times(slice(rows)).in_memory(), fill, how)
     law = learned.filled.law
     if prepare is not None:
-        prepared = completed(learn_map(prepare, own.labelled, own.domain.dims))
+        prepared = completed(learn_map(prepare, observed.labelled, observed.domain.dims))
         law = dataclasses.replace(law, preparation=prepared)
         learned = learned._replace(filled=learned.filled._replace(law=law))
-    found, grid = law_fields(law, own), grid_of(own.at_times(slice(2)))
-    look, any_of, call = (dask.delayed(f, pure=False) for f in (_points_of, np.any, _filled_part))
-    parts, slices, values = [], parts_of(own), own.values
-    known = any_of([look(Unread(values[:, part])) for part in slices], 0)
+    law_result, grid = law_fields(law, observed), grid_of(observed.at_times(slice(2)))
+    look, any_of, call = (
+        dask.delayed(f, pure=False) for f in (_observed_points, np.any, _fill_rows)
+    )
+    parts, slices, values = [], parts_of(observed), observed.values
+    observed_points = any_of([look(Unread(values[:, span])) for span in slices], 0)
     shared = dask.delayed(learned, traverse=False)
-    for part in slices:
-        wide = _with_neighbours(part, own.times, learned.settings)
-        told = [found[name].isel(time=wide).data for name in ("mean", "std")]
-        clock = grid._replace(times=own.times[None, wide])
-        at = slice(part.start - wide.start, part.stop - wide.start)
-        parts.append(call(shared, Unread(values[:, wide]), *told, known, clock, at, own.places))
-    dims, shape = ("path", "time", *own.places.dims), (1, 1, *own.places.shape)
+    for span in slices:
+        wide = _with_neighbours(span, observed.times, learned.settings)
+        mean_and_std = [law_result[name].isel(time=wide).data for name in ("mean", "std")]
+        clock = grid._replace(times=observed.times[None, wide])
+        at = slice(span.start - wide.start, span.stop - wide.start)
+        parts.append(
+            call(
+                shared,
+                Unread(values[:, wide]),
+                *mean_and_std,
+                observed_points,
+                clock,
+                at,
+                observed.places,
+            )
+        )
+    dims, shape = ("path", "time", *observed.places.dims), (1, 1, *observed.places.shape)
     template = xr.Dataset({name: (dims, np.zeros(shape)) for name in ("mean", "std")})
-    table = joined(parts, [part.stop - part.start for part in slices], template, "time", {})
-    return learned.told(named(table, law, own))
+    table = joined(parts, [span.stop - span.start for span in slices], template, "time", {})
+    return learned.with_choice(named(table, law, observed))
 
 
-def _filled_part(
-    learned: Learned, values: Unread, mean: Array, std: Array, known: Array, grid: Grid,
+def _fill_rows(
+    learned: Learned, values: Unread, mean: Array, std: Array, observed_points: Array, grid: Grid,
     rows: slice, places: Places,
 ) -> dict[str, Array]:  # fmt: skip
     """Some rows of a record, filled; the others are their neighbours in time."""
-    found = learned.shown(values.read(), (mean, std**2), grid, known, rows)
-    return dict(zip(("mean", "std"), map(places.unflatten, found), strict=True))
+    mean_and_std = learned.mean_and_deviation(
+        values.read(), (mean, std**2), grid, observed_points, rows
+    )
+    return dict(zip(("mean", "std"), map(places.unflatten, mean_and_std), strict=True))
 
 
-def _points_of(values: Unread) -> Array:
-    """Points that are seen in a part, (M,)."""
+def _observed_points(values: Unread) -> Array:
+    """Points with values in a part, (M,)."""
     return np.isfinite(values.read()).any((0, 1))
 
 
-def _with_neighbours(part: slice, times: Array, settings: Settings) -> slice:
-    """Rows of a part, and those close enough in time to say something about its rest."""
+def _with_neighbours(span: slice, times: Array, settings: Settings) -> slice:
+    """Rows of a part, and those close enough in time to be correlated with its residual."""
     if settings.kernel is None:
-        return part
-    reach = REACH * settings.kernel.time
-    first = int(np.searchsorted(times, times[part.start] - reach))
-    last = int(np.searchsorted(times, times[part.stop - 1] + reach, side="right"))
+        return span
+    reach = REACH_IN_MEMORIES * settings.kernel.time
+    first = int(np.searchsorted(times, times[span.start] - reach))
+    last = int(np.searchsorted(times, times[span.stop - 1] + reach, side="right"))
     return slice(first, last)
 
 
-# ---------- Gaps filled: each missing value with its mean and its deviation, by the law that does
-# it best
+# ---------- Filling of gaps
 
 
 RESTS = ("auto", "white", "memory", "local", "shared")
-#: Held-out values from which a choice can be made.
-ENOUGH = 10
-#: Modes for every value that the middle row has.
-PER_VALUE = 1.0
+#: Fewest held-out values for a choice.
+FEWEST_HELD_OUT = 10
+#: Most modes per observed value of the median row.
+MODES_PER_VALUE = 1.0
 
 
 def fill(
@@ -346,40 +375,44 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
-    _check(n_modes, basis, drift, rest, seconds, words)
+    _check_options(n_modes, basis, drift, rest, seconds, words)
     seed = whole("seed", seed, 0)
     if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if domain is None:
         domain, prepare = guess_source(data, prepare)
-    own = _observed(data, domain, prepare)
+    observed = _observed(data, domain, prepare)
     how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
-    if in_paths(own) or is_record(own):
+    if in_paths(observed) or is_record(observed):
         fill_first = functools.partial(
             fill_record, domain=domain, n_modes=n_modes, prepare=how, basis=basis, drift=drift,
             rest=rest, smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed,
             progress=progress, **words,
         )  # fmt: skip
-        if in_paths(own):
-            return fill_in_blocks(own, fill_first, (smooth, everywhere))
-        return fill_in_parts(own, fill_first, (smooth, everywhere), how)
-    own = own.in_memory()
-    check_plausible(own.fields)
+        if in_paths(observed):
+            return fill_in_blocks(observed, fill_first, (smooth, everywhere))
+        return fill_in_parts(observed, fill_first, (smooth, everywhere), how)
+    observed = observed.in_memory()
+    check_plausible(observed.fields)
     recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
-    grid, seen = grid_of(own), np.isfinite(own.fields.values)
-    unseen = everywhere and not seen.any((0, 1)).all()
-    record = _held_out(own, grid, seed, unseen)
-    most = max(1, int(PER_VALUE * np.median(seen.sum(-1)[seen.any(-1)])))
-    asked = tracks(n_modes, "domain" if unseen else basis, drift, min(most, seen.any((0, 1)).sum()))
+    grid, observed_mask = grid_of(observed), np.isfinite(observed.fields.values)
+    unseen = everywhere and not observed_mask.any((0, 1)).all()
+    record = _held_out(observed, grid, seed, unseen)
+    most = max(1, int(MODES_PER_VALUE * np.median(observed_mask.sum(-1)[observed_mask.any(-1)])))
+    candidate_tracks = tracks(
+        n_modes, "domain" if unseen else basis, drift, min(most, observed_mask.any((0, 1)).sum())
+    )
     rests = ("white", "local", "shared") if rest == "auto" else (rest,)
-    trials = choose(record, recipe, asked, rests, seconds, progress)
-    law, moments, trials = _chosen(trials, own, grid, recipe)
-    values = own.fields.values
-    found = shown(moments, trials[0], values, smooth, everywhere, seen.any((0, 1)))
-    return Filled(described(labelled(*found, law, own), trials, record), law, trials)
+    trials = choose(record, recipe, candidate_tracks, rests, seconds, progress)
+    law, moments, trials = _learn_best(trials, observed, grid, recipe)
+    values = observed.fields.values
+    mean_and_std = mean_and_deviation(
+        moments, trials[0], values, smooth, everywhere, observed_mask.any((0, 1))
+    )
+    return Filled(described(labelled(*mean_and_std, law, observed), trials, record), law, trials)
 
 
-def _check(
+def _check_options(
     n_modes: Any, basis: Any, drift: Any, rest: Any, seconds: Any, words: dict[str, Any]
 ) -> None:
     if n_modes != "auto":
@@ -393,8 +426,8 @@ def _check(
         positive("seconds", seconds)
     for name in words:
         if name not in WORDS or name in ("drift", "forcing"):
-            known = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
-            expected, got = f"a word of the model: {known}", repr(name)
+            allowed = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
+            expected, got = f"a word of the model: {allowed}", repr(name)
             raise InputError(name, expected=expected, got=got, fix="see help(spdelaw.fill)")
 
 
@@ -407,41 +440,47 @@ def _observed(data: Any, domain: AbstractDomain, prepare: Preparation | None) ->
     return check_times(observe(prepare.reduce(data), domain, time_unit=prepare.time_unit))
 
 
-def _held_out(own: Observed, grid: Grid, seed: int, whole_points: bool) -> Record:
-    seen = np.isfinite(own.fields.values)
-    held = hold_out(seen, grid.points, seed, whole_points=whole_points)
-    if held.sum() < ENOUGH:
-        expected = f"enough values to hold {ENOUGH} of them out"
+def _held_out(observed: Observed, grid: Grid, seed: int, whole_points: bool) -> Record:
+    observed_mask = np.isfinite(observed.fields.values)
+    held = hold_out(observed_mask, grid.points, seed, whole_points=whole_points)
+    if held.sum() < FEWEST_HELD_OUT:
+        expected = f"enough values to hold {FEWEST_HELD_OUT} of them out"
         fix = "observe longer, or fit a law and use law.reconstruct(data)"
-        raise DataError("data", expected=expected, got=f"{int(seen.sum())} values", fix=fix)
-    return without(own, held, grid, seed)
+        raise DataError(
+            "data", expected=expected, got=f"{int(observed_mask.sum())} values", fix=fix
+        )
+    return make_record(observed, held, grid, seed)
 
 
-def _chosen(
-    trials: list[Trial], own: Observed, grid: Grid, recipe: Recipe
+def _learn_best(
+    trials: list[Trial], observed: Observed, grid: Grid, recipe: Recipe
 ) -> tuple[Law, Moments, list[Trial]]:
-    """The law of the best trial learned from all values, and what it says about them.
+    """The law of the best trial learned from all values, and its moments of them.
 
     Where that cannot be learned from all values, the next best one; the trials come back with the
     one that was taken first.
     """
-    data, _ = ready(own, recipe, trials[0].settings.climate)
+    data, _ = prepare_data(observed, recipe, trials[0].settings.climate)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
     for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
-            law = learn(data, recipe, best.candidate, _rough(trials, best, data, recipe))
-            moments = law_moments(law, own)
+            law = learn(data, recipe, best.candidate, _law_on_domain(trials, best, data, recipe))
+            moments = law_moments(law, observed)
         except (SpdeLawError, np.linalg.LinAlgError) as error:
             notes.append(f"{best.candidate}: {error}")
             continue
         others = [trial for trial in trials if trial is not best]
-        return law, with_residual(moments, own.fields.values, grid, best.settings), [best, *others]
+        return (
+            law,
+            with_residual(moments, observed.fields.values, grid, best.settings),
+            [best, *others],
+        )
     got = f"{len(trials)} candidates, none of which did; {notes[-1]}"
     fix = "pass n_modes=4, drift='diagonal' and basis='domain', or check the domain"
     raise ConvergenceError("fill", expected="a law that predicts held-out values", got=got, fix=fix)
 
 
-def _rough(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:
+def _law_on_domain(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
     plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:

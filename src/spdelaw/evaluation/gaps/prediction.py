@@ -21,7 +21,7 @@ from spdelaw.evaluation.gaps.residuals import (
     Kernel,
     Values,
     choose_kernel,
-    conditional,
+    condition_on_row,
     krige,
     shared_covariance,
 )
@@ -29,64 +29,63 @@ from spdelaw.infer.engines.exact import Exact
 from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
 
-# ---------- A climatology without holes: where a point never saw a month, its neighbours say what
-# it is
+# ---------- A complete climatology: coefficients of points without values, from their neighbours
 #
 # Coefficients ``B_g(x)`` that are unknown, or wild because waves carried a short record on, come
-# from those of other points: a plane in space and, for what that leaves over, the mean of the
+# from those of other points: a plane in space and, for its residual, the mean of the
 # nearest ones weighted by one over the squared distance.
 
 
 Array = np.ndarray
 
-#: Deviations from the middle of all points, in robust ones, from which a coefficient is wild.
-WILD = 20.0
+#: Robust standard deviations from the median of all points beyond which a coefficient is wild.
+WILD_DEVIATIONS = 20.0
 #: Neighbours that an unknown coefficient is taken from.
 NEIGHBOURS = 8
 
 
 def completed(prepared: Prepared) -> Prepared:
     """The same preparation with numbers for every point, where any point has them."""
-    table = np.vstack([_without_wild(prepared.coefficients), np.log(prepared.scale)[None]])
+    table = np.vstack([_mask_outliers(prepared.coefficients), np.log(prepared.scale)[None]])
     if np.isfinite(table).all():
         return prepared
     points = np.reshape(prepared.points, (table.shape[1], -1)).astype(float)
     spread = np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)
-    place = (points - points.mean(0)) / spread.max()
-    full = np.stack([_interpolated(row, place) for row in table])
+    scaled_points = (points - points.mean(0)) / spread.max()
+    full = np.stack([_interpolated(row, scaled_points) for row in table])
     return dataclasses.replace(prepared, coefficients=full[:-1], scale=np.exp(full[-1]))
 
 
-def _without_wild(coefficients: Array) -> Array:
+def _mask_outliers(coefficients: Array) -> Array:
     """Coefficients (n_columns, n_points), NaN at points of which any is far off all others."""
-    known = coefficients[:, np.isfinite(coefficients).all(0)]
-    if known.shape[1] <= NEIGHBOURS:
+    complete = coefficients[:, np.isfinite(coefficients).all(0)]
+    if complete.shape[1] <= NEIGHBOURS:
         return coefficients
-    middle = np.median(known, axis=1, keepdims=True)
-    spread = 1.4826 * np.median(np.abs(known - middle), axis=1, keepdims=True)
-    off = np.abs(coefficients - middle) > WILD * np.where(spread > 0, spread, np.inf)
+    middle = np.median(complete, axis=1, keepdims=True)
+    spread = 1.4826 * np.median(np.abs(complete - middle), axis=1, keepdims=True)
+    off = np.abs(coefficients - middle) > WILD_DEVIATIONS * np.where(spread > 0, spread, np.inf)
     return np.where(off.any(0), np.nan, coefficients)
 
 
-def _interpolated(row: Array, place: Array) -> Array:
-    """One coefficient at all points; as it is where it is known at none."""
-    known = np.isfinite(row)
-    if known.all() or not known.any():
+def _interpolated(row: Array, points: Array) -> Array:
+    """One coefficient at all points; unchanged where no point has it."""
+    available = np.isfinite(row)
+    if available.all() or not available.any():
         return row
-    plane = np.column_stack([np.ones(len(place)), place])
+    plane = np.column_stack([np.ones(len(points)), points])
     trend = np.zeros(len(row))
-    if known.sum() > 3 * plane.shape[1]:
-        trend = plane @ np.linalg.lstsq(plane[known], row[known], rcond=None)[0]
-    k = min(NEIGHBOURS, int(known.sum()))
-    distance, near = scipy.spatial.KDTree(place[known]).query(place[~known], k=k)
+    if available.sum() > 3 * plane.shape[1]:
+        trend = plane @ np.linalg.lstsq(plane[available], row[available], rcond=None)[0]
+    k = min(NEIGHBOURS, int(available.sum()))
+    distance, near = scipy.spatial.KDTree(points[available]).query(points[~available], k=k)
     weights = 1.0 / (distance.reshape(-1, k) ** 2 + 1e-12)
-    rest = (row - trend)[known][near.reshape(-1, k)]
+    residual = (row - trend)[available][near.reshape(-1, k)]
     out = row.copy()
-    out[~known] = trend[~known] + (weights * rest).sum(1) / weights.sum(1)
+    out[~available] = trend[~available] + (weights * residual).sum(1) / weights.sum(1)
     return out
 
 
-# ---------- A climatology that points share: few values of each tell little about a year
+# ---------- A climatology that neighbouring points share
 #
 # Coefficients ``B_m`` of mean and waves of the year at the points m minimise
 #
@@ -100,7 +99,7 @@ def _interpolated(row: Array, place: Array) -> Array:
 #: Neighbours of a point, and the strengths to try, in values that a neighbour counts for.
 SHARED_NEIGHBOURS, STRENGTHS = 6, (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 #: Most coefficients in all for which points share them.
-MOST = 20_000
+MOST_COEFFICIENTS = 20_000
 
 
 class Strength(NamedTuple):
@@ -110,11 +109,11 @@ class Strength(NamedTuple):
     waves: float = 0.0
 
 
-def affordable(prepared: Prepared) -> bool:
+def can_share_climatology(prepared: Prepared) -> bool:
     """Whether the climatology is one of waves, in units of the data, of not too many points."""
     how = prepared.how
     plain = how.anomalies == "dayofyear" and how.standardise is None and not how.area_weights
-    return plain and prepared.coefficients.size <= MOST
+    return plain and prepared.coefficients.size <= MOST_COEFFICIENTS
 
 
 def choose_strength(
@@ -124,9 +123,11 @@ def choose_strength(
     held = np.isfinite(truth)
 
     def error(strength: Strength) -> float:
-        offset, _ = shared(prepared, times, values, points, strength).affine(times, prepared.points)
-        left = (truth - offset)[held]
-        return float(np.mean(left**2)) if np.isfinite(left).all() else np.inf
+        offset, _ = share_climatology(prepared, times, values, points, strength).affine(
+            times, prepared.points
+        )
+        residual = (truth - offset)[held]
+        return float(np.mean(residual**2)) if np.isfinite(residual).all() else np.inf
 
     best = Strength()
     waves = [Strength(0.1, strength) for strength in STRENGTHS]
@@ -136,29 +137,31 @@ def choose_strength(
     return best
 
 
-def shared(
+def share_climatology(
     prepared: Prepared, times: Array, values: Array, points: Array, strength: Strength
 ) -> Prepared:
     """The same preparation with coefficients drawn together; ``values`` are (P, T, M)."""
-    seen = np.isfinite(values)
-    ever = np.flatnonzero(seen.any((0, 1)))
-    if not strength.waves or len(ever) <= SHARED_NEIGHBOURS:
+    observed = np.isfinite(values)
+    ever_observed = np.flatnonzero(observed.any((0, 1)))
+    if not strength.waves or len(ever_observed) <= SHARED_NEIGHBOURS:
         return prepared
-    design, at = _design(prepared, times), points[ever]
-    count = seen.sum(0)[:, ever].astype(float)
-    total = np.where(seen, values, 0.0).sum(0)[:, ever]
-    surface = _surface(total.sum(0) / count.sum(0), count.sum(0), at)
+    design, observed_points = _design(prepared, times), points[ever_observed]
+    count = observed.sum(0)[:, ever_observed].astype(float)
+    total = np.where(observed, values, 0.0).sum(0)[:, ever_observed]
+    surface = _surface(total.sum(0) / count.sum(0), count.sum(0), observed_points)
     squares = np.einsum("ti,tj,tm->mij", design, design, count, optimize=True)
     product = (total - count * surface).T @ design
-    draw = np.full(design.shape[1], strength.waves)
-    draw[0] = strength.mean
+    penalty = np.full(design.shape[1], strength.waves)
+    penalty[0] = strength.mean
     system = scipy.sparse.block_diag(list(squares)) + scipy.sparse.kron(
-        _laplacian(at), scipy.sparse.diags(draw)
+        _laplacian(observed_points), scipy.sparse.diags(penalty)
     )
-    found = scipy.sparse.linalg.spsolve(system.tocsc(), product.ravel()).reshape(len(ever), -1)
-    found[:, 0] += surface
+    solution = scipy.sparse.linalg.spsolve(system.tocsc(), product.ravel()).reshape(
+        len(ever_observed), -1
+    )
+    solution[:, 0] += surface
     coefficients = prepared.coefficients.copy()
-    coefficients[:, ever] = found.T
+    coefficients[:, ever_observed] = solution.T
     return dataclasses.replace(prepared, coefficients=coefficients)
 
 
@@ -177,8 +180,8 @@ def _surface(mean: Array, weight: Array, points: Array) -> Array:
     pairs = itertools.combinations_with_replacement(range(x.shape[1]), 2)
     columns = [np.ones(len(x)), *x.T, *(x[:, i] * x[:, j] for i, j in pairs)]
     design, root = np.column_stack(columns), np.sqrt(weight)
-    found = np.linalg.lstsq(design * root[:, None], mean * root, rcond=None)[0]
-    return np.asarray(design @ found)
+    coefficients = np.linalg.lstsq(design * root[:, None], mean * root, rcond=None)[0]
+    return np.asarray(design @ coefficients)
 
 
 def _laplacian(points: Array) -> scipy.sparse.spmatrix:
@@ -191,21 +194,21 @@ def _laplacian(points: Array) -> scipy.sparse.spmatrix:
     return scipy.sparse.diags(np.asarray(links.sum(1)).ravel()) - links
 
 
-# ---------- What a law says about values it has not seen: mean, rest, and a deviation that holds
+# ---------- Predictions of missing values: mean, residual and a calibrated deviation
 #
-#     mean = law + rest,    variance = a s^2 + c k r(x),
+#     mean = law + residual,    variance = a s^2 + c k r(x),
 #
-# with the deviation s of the law, the mean square r(x) of what it leaves over at each point, and
-# the share k of that which neighbours leave open (`gaps.residuals`). The factors a
+# with the deviation s of the law, the mean square r(x) of its residual at each point, and
+# the share k of r(x) that neighbours do not explain (`gaps.residuals`). The factors a
 # and c are those under which held-out values are likeliest.
 
 
-#: Values of one point that its own mean square counts as much as that of all points from.
-SHRINK = 10.0
-#: Least share of the rest's variance that other points can leave open.
-SMALLEST = 1e-6
-#: Held-out values below which the factors stay 1.
-FEW = 30
+#: Number of values at which the mean square of a point counts as much as that of all points.
+PRIOR_COUNT = 10.0
+#: Least share of the residual variance that other points leave unexplained.
+LEAST_OPEN_SHARE = 1e-6
+#: Fewest held-out values to estimate the factors from; with fewer they stay 1.
+FEWEST_HELD_OUT = 30
 
 
 class Grid(NamedTuple):
@@ -238,145 +241,150 @@ def in_space(points: Array, dims: tuple[str, ...]) -> Array:
 
 
 class Settings(NamedTuple):
-    """What held-out values say beside the law: kernel or weight of the rest, climate, and a and c.
+    """Settings chosen by held-out values: kernel or weight of the residual, climate, a and c.
 
-    ``covariance`` is that of a shared rest where it was learned from other paths already.
+    ``covariance`` is that of a shared residual, where it was learned from other paths already.
     """
 
     kernel: Kernel | None = None
     weight: float | None = None
     climate: Strength = Strength()
     covariance: Array | None = None
-    of_state: float = 1.0
-    of_rest: float = 1.0
+    state_factor: float = 1.0
+    residual_factor: float = 1.0
 
 
 class Moments(NamedTuple):
-    """Mean and parts of the variance at all values, (P, T, M); ``rest`` is k r(x)."""
+    """Mean and parts of the variance at all values, (P, T, M); ``residual`` is k r(x)."""
 
     mean: Array
     state: Array
-    rest: Array
+    residual: Array
 
     def variance(self, settings: Settings) -> Array:
         """``a s^2 + c k r``."""
-        return settings.of_state * self.state + settings.of_rest * self.rest
+        return settings.state_factor * self.state + settings.residual_factor * self.residual
 
 
-def law_moments(law: Law, own: Observed) -> Moments:
-    """What the law alone says given the data."""
-    found = law_fields(law, own)
-    mean, std = found["mean"].values, found["std"].values
-    rest = _residual_fields(own.fields.values - mean)
-    return Moments(mean, std**2, np.broadcast_to(rest, mean.shape))
+def law_moments(law: Law, observed: Observed) -> Moments:
+    """Moments of the law alone, given the data."""
+    fields = law_fields(law, observed)
+    mean, std = fields["mean"].values, fields["std"].values
+    residual_variance = _residual_squares(observed.fields.values - mean)
+    return Moments(mean, std**2, np.broadcast_to(residual_variance, mean.shape))
 
 
-def law_fields(law: Law, own: Observed) -> xr.Dataset:
+def law_fields(law: Law, observed: Observed) -> xr.Dataset:
     """``mean`` and ``std`` of the law given the data, along their points; lazy where they are."""
     plain = law.with_info(labels={})
-    if law.rest is None and not law.observation_variance.ndim:  # else it knows its points singly
-        plain = dataclasses.replace(plain, points=own.points)  # unseen ones are asked for too
-    return plain.reconstruct(own.flat)
+    if law.rest is None and not law.observation_variance.ndim:  # else points have their numbers
+        plain = dataclasses.replace(plain, points=observed.points)  # predict unobserved ones too
+    return plain.reconstruct(observed.flat)
 
 
-def _residual_fields(rest: Array) -> Array:
-    """Mean square of the rest at each point, drawn towards that of all points; (M,)."""
-    count = np.isfinite(rest).sum((0, 1))
-    square = np.nansum(rest**2, axis=(0, 1))
+def _residual_squares(residual: Array) -> Array:
+    """Mean square of the residual at each point, drawn towards that of all points; (M,)."""
+    count = np.isfinite(residual).sum((0, 1))
+    square = np.nansum(residual**2, axis=(0, 1))
     overall = square.sum() / max(count.sum(), 1)
-    return (square + SHRINK * overall) / (count + SHRINK)
+    return (square + PRIOR_COUNT * overall) / (count + PRIOR_COUNT)
 
 
 def with_residual(
-    moments: Moments, values: Array, grid: Grid, settings: Settings, wanted: Array | None = None
+    moments: Moments, values: Array, grid: Grid, settings: Settings, requested: Array | None = None
 ) -> Moments:
-    """The same with what other values say about the rest, where values are missing.
+    """The moments with the residual predicted from other values, where values are missing.
 
-    ``wanted`` says which of those are asked for, all by default; boolean (P, T, M).
+    ``requested`` selects the missing values to predict, all by default; boolean (P, T, M).
     """
     gaps = np.isnan(values) & np.isfinite(moments.mean)
-    gaps = gaps if wanted is None else gaps & wanted
+    gaps = gaps if requested is None else gaps & requested
     if settings.weight is not None:
-        known = settings.covariance
-        if known is None:
-            known = shared_covariance(values - moments.mean, grid.points, settings.weight)
-        return _with_shared_residual(moments, values, known, gaps)
+        covariance = settings.covariance
+        if covariance is None:
+            covariance = shared_covariance(values - moments.mean, grid.points, settings.weight)
+        return _with_shared_residual(moments, values, covariance, gaps)
     return _with_local_residual(moments, values, grid, settings.kernel, gaps)
 
 
 def _with_shared_residual(
     moments: Moments, values: Array, covariance: Array, gaps: Array
 ) -> Moments:
-    """The same with what other points say at the same time."""
-    found = conditional(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
-    mean, left = moments.mean.copy(), moments.rest.copy()
-    mean[gaps] += found.mean[gaps]
-    left[gaps] = np.maximum(found.variance, SMALLEST * moments.rest)[gaps]
-    return moments._replace(mean=mean, rest=left)
+    """The moments with the residual predicted from other points of the same time."""
+    prediction = condition_on_row(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
+    mean, residual_variance = moments.mean.copy(), moments.residual.copy()
+    mean[gaps] += prediction.mean[gaps]
+    residual_variance[gaps] = np.maximum(prediction.variance, LEAST_OPEN_SHARE * moments.residual)[
+        gaps
+    ]
+    return moments._replace(mean=mean, residual=residual_variance)
 
 
 def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> float:
     """The weight of the learned covariance that predicts held-out values best."""
 
     def error(weight: float) -> float:
-        found = with_residual(
+        prediction = with_residual(
             moments, values, grid, Settings(weight=weight), np.isfinite(truth)
         ).mean
-        return float(np.nanmean((found - truth) ** 2))
+        return float(np.nanmean((prediction - truth) ** 2))
 
     return min(WEIGHTS, key=error)
 
 
 def _with_local_residual(
-    moments: Moments, values: Array, grid: Grid, kernel: Kernel | None, wanted: Array
+    moments: Moments, values: Array, grid: Grid, kernel: Kernel | None, gaps: Array
 ) -> Moments:
-    """The same with what close values say."""
-    known = np.isfinite(values) & np.isfinite(moments.mean)
-    if kernel is None or not wanted.any() or not known.any():
+    """The moments with the residual predicted from close values."""
+    observed = np.isfinite(values) & np.isfinite(moments.mean)
+    if kernel is None or not gaps.any() or not observed.any():
         return moments
-    rest = (values - moments.mean)[known]
-    at, asked = (Values.where(m, grid.times, grid.points) for m in (known, wanted))
-    found, share = krige(rest, at, asked, kernel)
-    mean, left = moments.mean.copy(), moments.rest.copy()
-    mean[wanted] += found
-    left[wanted] *= share
-    return moments._replace(mean=mean, rest=left)
+    residual = (values - moments.mean)[observed]
+    sources, targets = (Values.where(m, grid.times, grid.points) for m in (observed, gaps))
+    prediction, share = krige(residual, sources, targets, kernel)
+    mean, residual_variance = moments.mean.copy(), moments.residual.copy()
+    mean[gaps] += prediction
+    residual_variance[gaps] *= share
+    return moments._replace(mean=mean, residual=residual_variance)
 
 
 def kernel_for(
     moments: Moments, values: Array, grid: Grid, truth: Array, start: Kernel | None = None
 ) -> Kernel | None:
     """The kernel that predicts held-out values best; ``truth`` is NaN where none is held out."""
-    known = np.isfinite(values) & np.isfinite(moments.mean)
+    observed = np.isfinite(values) & np.isfinite(moments.mean)
     held = np.isfinite(truth) & np.isfinite(moments.mean)
-    if not known.any() or held.sum() < FEW:
+    if not observed.any() or held.sum() < FEWEST_HELD_OUT:
         return None
-    at, asked = (Values.where(m, grid.times, grid.points) for m in (known, held))
-    rest = values - moments.mean
-    target = (truth - moments.mean)[held]
-    return choose_kernel(rest[known], at, target, asked, grid.spacing, start)
+    sources, targets = (Values.where(m, grid.times, grid.points) for m in (observed, held))
+    residual = values - moments.mean
+    held_out_residual = (truth - moments.mean)[held]
+    return choose_kernel(
+        residual[observed], sources, held_out_residual, targets, grid.spacing, start
+    )
 
 
 def calibrated(moments: Moments, truth: Array, settings: Settings) -> Settings:
     """Factors a and c under which the held-out values are likeliest."""
     held = np.isfinite(truth) & np.isfinite(moments.mean)
-    if held.sum() < FEW:
+    if held.sum() < FEWEST_HELD_OUT:
         return settings
     square = (truth - moments.mean)[held] ** 2
-    state, rest = moments.state[held], moments.rest[held]
+    state, residual_variance = moments.state[held], moments.residual[held]
 
     def loss(logs: Array) -> float:
-        variance = np.exp(logs[0]) * state + np.exp(logs[1]) * rest
+        variance = np.exp(logs[0]) * state + np.exp(logs[1]) * residual_variance
         return float(np.mean(np.log(variance) + square / variance))
 
-    start = np.log(max(square.mean() / max((state + rest).mean(), 1e-300), 1e-12))
+    start = np.log(max(square.mean() / max((state + residual_variance).mean(), 1e-300), 1e-12))
     limits = [(start - 7.0, start + 7.0)] * 2
-    found = scipy.optimize.minimize(loss, [start, start], bounds=limits, method="L-BFGS-B").x
-    return settings._replace(of_state=float(np.exp(found[0])), of_rest=float(np.exp(found[1])))
+    optimum = scipy.optimize.minimize(loss, [start, start], bounds=limits, method="L-BFGS-B").x
+    return settings._replace(
+        state_factor=float(np.exp(optimum[0])), residual_factor=float(np.exp(optimum[1]))
+    )
 
 
-# ---------- Laws that gaps may be filled by: where their modes come from, how many, and what
-# couples them
+# ---------- Candidate laws: source, number and coupling of their modes
 #
 # Modes are those of the domain, or patterns of the data: empirical orthogonal functions of the
 # record whose gaps a law on the domain has filled. Each track is climbed while more modes predict
@@ -393,8 +401,8 @@ LADDERS = {
     ("patterns", "diagonal"): (3, 6, 12, 24),
     ("patterns", "dense"): (3, 6, 12),
 }
-#: Tracks that are climbed where nobody says which.
-USUAL = (
+#: Tracks that are climbed by default.
+USUAL_TRACKS = (
     ("domain", "diagonal"),
     ("patterns", "diagonal"),
     ("patterns", "dense"),
@@ -403,7 +411,7 @@ USUAL = (
 #: Noise that goes with a drift.
 NOISES = {"parametric": "parametric", "dense": "dense"}
 #: Rows times cubed modes that one fit may take, and the least and most rows.
-WORK, LEAST_ROWS, MOST_ROWS = 4e8, 150, 1500
+MOST_OPERATIONS, LEAST_ROWS, MOST_ROWS = 4e8, 150, 1500
 
 
 class Candidate(NamedTuple):
@@ -415,10 +423,10 @@ class Candidate(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
-        return f"{self.n_modes} modes of the {self._of}, drift {self.drift}"
+        return f"{self.n_modes} modes of the {self._mode_source}, drift {self.drift}"
 
     @property
-    def _of(self) -> str:
+    def _mode_source(self) -> str:
         return "data" if self.basis == "patterns" else "domain"
 
 
@@ -444,7 +452,7 @@ def tracks(
     if drift is not None:
         pairs = [(b, drift) for b in BASES if (b, drift) in LADDERS or n_modes != "auto"]
     else:
-        pairs = list(USUAL)
+        pairs = list(USUAL_TRACKS)
     pairs = [pair for pair in pairs if basis in (None, pair[0])]
     out = []
     for pair in pairs:
@@ -454,68 +462,72 @@ def tracks(
     return out
 
 
-def ready(own: Observed, recipe: Recipe, by: Strength | Array) -> tuple[Observed, Strength]:
-    """Data prepared by what they tell themselves, once for all candidates.
+def prepare_data(
+    observed: Observed, recipe: Recipe, climate: Strength | Array
+) -> tuple[Observed, Strength]:
+    """Data with the preparation learned from them, once for all candidates.
 
-    ``by`` is how strongly points share a climatology, or held-out values (P, T, M) to choose it by;
-    it comes back beside the data.
+    ``climate`` is how strongly points share a climatology, or held-out values (P, T, M) by which
+    this strength is chosen; the second result is the strength.
     """
     if recipe.prepare is None:
-        return own, Strength()
-    dims, fields, strength = recipe.domain.dims, own.labelled, Strength()
+        return observed, Strength()
+    dims, fields, strength = recipe.domain.dims, observed.labelled, Strength()
     prepared = learn_map(recipe.prepare, fields, dims)
-    if affordable(prepared):
+    if can_share_climatology(prepared):
         shape = (*fields.shape[:2], len(prepared.points))
         values = np.asarray(fields.values).reshape(shape)
-        known = (fields["time"].values, values, in_space(prepared.points, dims))
-        if isinstance(by, Strength):
-            strength = by
+        data = (fields["time"].values, values, in_space(prepared.points, dims))
+        if isinstance(climate, Strength):
+            strength = climate
         else:
-            strength = choose_strength(prepared, *known, own.places.unflatten(by).reshape(shape))
-        prepared = shared(prepared, *known, strength)
-    return observe(own, recipe.domain, completed(prepared)), strength
+            strength = choose_strength(
+                prepared, *data, observed.places.unflatten(climate).reshape(shape)
+            )
+        prepared = share_climatology(prepared, *data, strength)
+    return observe(observed, recipe.domain, completed(prepared)), strength
 
 
 def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | None = None) -> Law:
     """The law of a candidate, learned from these prepared data alone, in the units they came in.
 
     ``rough`` is a law on the domain, from the same data, which fills them for their patterns.
-    Long records lend a part to the search for parameters; climatology and patterns see all.
+    Parameters are estimated from a part of a long record, climatology and patterns from all of it.
     """
     domain, dims = recipe.domain, recipe.domain.dims
     if candidate.basis == "patterns":
-        domain = Empirical(_without_gaps(values, rough).labelled, candidate.n_modes, dims=dims)
+        domain = Empirical(_fill_by_law(values, rough).labelled, candidate.n_modes, dims=dims)
     words = {"drift": candidate.drift, "noise": NOISES.get(candidate.drift, "diagonal")}
     if values.n_paths == 1 and "season" not in recipe.words:
         words["initial"] = "stationary"
     if recipe.prepare is not None and recipe.prepare.anomalies:
         words["mean"] = "zero"  # it was taken off
-    part = _part(values, candidate.n_modes)
+    training = _training_part(values, candidate.n_modes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
-        asked = {**words, "nuisance": 0, **recipe.words}
-        law = fit(part, domain, candidate.n_modes, engine=Exact(profile=False), **asked)
+        model_words = {**words, "nuisance": 0, **recipe.words}
+        law = fit(training, domain, candidate.n_modes, engine=Exact(profile=False), **model_words)
     if law.initial.kind != "stationary" or values.has_own_clocks:
         return law
     return dataclasses.replace(law, times=values.times)  # that of the whole record
 
 
-def _without_gaps(values: Observed, rough: Law | None) -> Observed:
-    """Data with the law's mean in their gaps; points that were never seen stay missing."""
+def _fill_by_law(values: Observed, rough: Law | None) -> Observed:
+    """Data with the law's mean in their gaps; points that were never observed stay missing."""
     if rough is None:
         return values
     mean = rough.without_preparation_and_mean.reconstruct(values.flat)["mean"].values
     given = values.fields.values
-    seen = np.isfinite(given)
-    filled = np.where(seen, given, np.nan_to_num(mean))
-    filled = np.where(seen.any((0, 1)), filled, np.nan)
+    observed = np.isfinite(given)
+    filled = np.where(observed, given, np.nan_to_num(mean))
+    filled = np.where(observed.any((0, 1)), filled, np.nan)
     return values.holding(values.fields.copy(data=filled))
 
 
-def _part(values: Observed, n_modes: int) -> Observed:
+def _training_part(values: Observed, n_modes: int) -> Observed:
     """Enough rows to learn from: some paths, or the stretch of a long one with most values."""
-    rows = int(np.clip(WORK / n_modes**3, LEAST_ROWS, MOST_ROWS))
+    rows = int(np.clip(MOST_OPERATIONS / n_modes**3, LEAST_ROWS, MOST_ROWS))
     n_paths, n_times = values.fields.shape[:2]
     if n_paths * n_times <= rows:
         return values

@@ -23,78 +23,82 @@ from spdelaw.evaluation.gaps.prediction import (
     kernel_for,
     law_moments,
     learn,
-    ready,
+    prepare_data,
     with_residual,
 )
-from spdelaw.evaluation.gaps.residuals import USUAL, Kernel, affordable
+from spdelaw.evaluation.gaps.residuals import USUAL_WEIGHT, Kernel, can_learn_covariance
 from spdelaw.evaluation.tasks import coverage, gaussian_crps
 from spdelaw.law.law import Law
 
-# ---------- Clouds to learn from: values held out where and when gaps could have been
+# ---------- Held-out values in the patterns of gaps
 #
 # The gaps of a record, moved along in time (around its end), lie over other values, more than once
 # where they are few: clouds keep their shape and outages their length. A record without gaps gets
-# drifting discs instead. What is held out is never seen by what is judged with it.
+# drifting discs instead. No candidate uses the values that it is judged by.
 
 
 Array = np.ndarray
 
 #: Share of the observed values that is held out, and of those of a single row at most.
-SHARE, OF_ROW = 0.15, 0.5
+HELD_OUT_SHARE, MOST_OF_ROW = 0.15, 0.5
 #: Share of the observed values below which gaps that were moved held out too few.
-TOO_FEW = 0.03
+LEAST_SHARE = 0.03
 #: Most copies of the gaps that are laid over a record which has few.
 COPIES = 5
 #: Share of the values that are missing from which on the gaps themselves are the pattern.
-ENOUGH_GAPS = 0.01
-#: Parts of a record that are held out or kept as a whole, so that outages stay long.
-PARTS = 12
-#: Share of the points that are held out at all times, where unseen points are to be filled.
-POINTS = 0.1
+LEAST_GAP_SHARE = 0.01
+#: Segments of a record that are held out or kept as a whole, so that outages stay long.
+SEGMENTS = 12
+#: Share of the points held out at all times, where points without values are to be filled.
+POINT_SHARE = 0.1
 
 
-def hold_out(seen: Array, points: Array, seed: int = 0, *, whole_points: bool = False) -> Array:
-    """Observed values to hold out; boolean, as ``seen``.
+def hold_out(observed: Array, points: Array, seed: int = 0, *, whole_points: bool = False) -> Array:
+    """Observed values to hold out; boolean, as ``observed``.
 
     Args:
-        seen: where there are values, (P, T, M).
+        observed: where there are values, (P, T, M).
         points: where the M points are, (M, d), in units of length that are alike.
         seed: of the choice.
         whole_points: hold out all values of some points as well.
     """
     rng = np.random.default_rng(seed)
-    ever = np.asarray(seen.any((0, 1)))
-    missing = ever & ~seen
-    gaps = missing.sum() >= ENOUGH_GAPS * max(seen[..., ever].size, 1)
-    held = np.zeros_like(seen)
-    if gaps:
-        held = _laid_over(_copies(missing, seen, rng), seen, points, rng)
-    if held.sum() < TOO_FEW * seen.sum():
-        held = _laid_over(_discs(seen.shape, points, ever, rng), seen, points, rng)
-    if whole_points and ever.sum() > 4:
-        known = np.flatnonzero(ever)
-        chosen = rng.choice(known, max(1, round(POINTS * len(known))), replace=False)
-        held[..., chosen] = seen[..., chosen]
+    ever_observed = np.asarray(observed.any((0, 1)))
+    missing = ever_observed & ~observed
+    has_gaps = missing.sum() >= LEAST_GAP_SHARE * max(observed[..., ever_observed].size, 1)
+    held = np.zeros_like(observed)
+    if has_gaps:
+        held = _hold_under(_shifted_gaps(missing, observed, rng), observed, points, rng)
+    if held.sum() < LEAST_SHARE * observed.sum():
+        held = _hold_under(
+            _drifting_discs(observed.shape, points, ever_observed, rng), observed, points, rng
+        )
+    if whole_points and ever_observed.sum() > 4:
+        observed_points = np.flatnonzero(ever_observed)
+        chosen = rng.choice(
+            observed_points, max(1, round(POINT_SHARE * len(observed_points))), replace=False
+        )
+        held[..., chosen] = observed[..., chosen]
     return held
 
 
-def _laid_over(pattern: Array, seen: Array, points: Array, rng: np.random.Generator) -> Array:
+def _hold_under(pattern: Array, observed: Array, points: Array, rng: np.random.Generator) -> Array:
     """Observed values under a pattern, not too many of any row or point."""
-    held = _thinned(_at_most_half(seen & pattern, seen, points, rng), seen, rng)
-    return held & ~_last_ones(seen, held)
+    held = _thin_segments(_limit_rows(observed & pattern, observed, points, rng), observed, rng)
+    return held & ~_nearly_emptied_points(observed, held)
 
 
-def _copies(missing: Array, seen: Array, rng: np.random.Generator) -> Array:
+def _shifted_gaps(missing: Array, observed: Array, rng: np.random.Generator) -> Array:
     """Gaps of other times, more than once where gaps are few."""
-    pattern = _moved(missing, rng)
+    pattern = _shift_gaps(missing, rng)
     for _ in range(COPIES - 1):
-        if (pattern & seen).sum() >= 2 * TOO_FEW * seen.sum():
+        if (pattern & observed).sum() >= 2 * LEAST_SHARE * observed.sum():
             break
-        pattern |= _moved(missing, rng)
+        pattern |= _shift_gaps(missing, rng)
     return pattern
 
 
-def _moved(missing: Array, rng: np.random.Generator) -> Array:
+def _shift_gaps(missing: Array, rng: np.random.Generator) -> Array:
     """Gaps of other times; with a single time, of another path."""
     n_paths, n_times = missing.shape[:2]
     if n_times > 1:
@@ -104,74 +108,78 @@ def _moved(missing: Array, rng: np.random.Generator) -> Array:
     return np.roll(missing, int(rng.integers(n_paths)), axis=0)
 
 
-def _discs(shape: tuple[int, ...], points: Array, ever: Array, rng: np.random.Generator) -> Array:
-    """The points around a place that drifts from point to neighbour, a third of them in turn."""
+def _drifting_discs(
+    shape: tuple[int, ...], points: Array, ever_observed: Array, rng: np.random.Generator
+) -> Array:
+    """The points around a centre that drifts from point to neighbour, a third of them in turn."""
     n_paths, n_times, _ = shape
-    known = np.flatnonzero(ever)
-    tree = scipy.spatial.KDTree(points[known])
-    near = tree.query(points[known], k=min(6, len(known)))[1].reshape(len(known), -1)
-    size = max(1, len(known) // 3)
+    observed_points = np.flatnonzero(ever_observed)
+    tree = scipy.spatial.KDTree(points[observed_points])
+    near = tree.query(points[observed_points], k=min(6, len(observed_points)))[1].reshape(
+        len(observed_points), -1
+    )
+    size = max(1, len(observed_points) // 3)
     out = np.zeros(shape, dtype=bool)
     for path in range(n_paths):
-        at = int(rng.integers(len(known)))
+        centre = int(rng.integers(len(observed_points)))
         for t in range(n_times):
-            around = tree.query(points[known[at]], k=size)[1]
-            out[path, t, known[np.atleast_1d(around)]] = True
-            at = int(rng.choice(near[at]))
+            around = tree.query(points[observed_points[centre]], k=size)[1]
+            out[path, t, observed_points[np.atleast_1d(around)]] = True
+            centre = int(rng.choice(near[centre]))
     return out
 
 
-def _at_most_half(held: Array, seen: Array, points: Array, rng: np.random.Generator) -> Array:
+def _limit_rows(held: Array, observed: Array, points: Array, rng: np.random.Generator) -> Array:
     """No row loses most of its values: of a larger cloud the part around one point remains."""
-    counts, most = held.sum(-1), np.floor(OF_ROW * seen.sum(-1)).astype(int)
+    counts, most = held.sum(-1), np.floor(MOST_OF_ROW * observed.sum(-1)).astype(int)
     for p, t in np.argwhere(counts > most):
-        at = np.flatnonzero(held[p, t])
-        distance = ((points[at] - points[rng.choice(at)]) ** 2).sum(-1)
-        held[p, t, at[np.argsort(distance, kind="stable")[most[p, t] :]]] = False
+        held_points = np.flatnonzero(held[p, t])
+        distance = ((points[held_points] - points[rng.choice(held_points)]) ** 2).sum(-1)
+        held[p, t, held_points[np.argsort(distance, kind="stable")[most[p, t] :]]] = False
     return held
 
 
-def _thinned(held: Array, seen: Array, rng: np.random.Generator) -> Array:
-    """Whole parts of the record, until they hold about the share that is wanted."""
+def _thin_segments(held: Array, observed: Array, rng: np.random.Generator) -> Array:
+    """Whole segments of the record, until they hold about `HELD_OUT_SHARE` of its values."""
     n_paths, n_times = held.shape[:2]
-    parts = np.minimum(np.arange(n_times) * PARTS // max(n_times, 1), PARTS - 1)
-    wanted, kept = SHARE * seen.sum(), np.zeros_like(held)
-    for which in rng.permutation(n_paths * PARTS):
-        if kept.sum() >= wanted:
+    segments = np.minimum(np.arange(n_times) * SEGMENTS // max(n_times, 1), SEGMENTS - 1)
+    target_count, kept = HELD_OUT_SHARE * observed.sum(), np.zeros_like(held)
+    for which in rng.permutation(n_paths * SEGMENTS):
+        if kept.sum() >= target_count:
             break
-        path, part = divmod(int(which), PARTS)
-        kept[path, parts == part] = held[path, parts == part]
+        path, segment = divmod(int(which), SEGMENTS)
+        kept[path, segments == segment] = held[path, segments == segment]
     return kept
 
 
-def _last_ones(seen: Array, held: Array) -> Array:
-    """Held-out values of points that would be left with fewer than two."""
-    return held & ((seen & ~held).sum((0, 1)) < 2)
+def _nearly_emptied_points(observed: Array, held: Array) -> Array:
+    """Held-out values of points that would keep fewer than two."""
+    return held & ((observed & ~held).sum((0, 1)) < 2)
 
 
-# ---------- Which law fills gaps best: candidates by what they say about held-out clouds
+# ---------- Choice of the law by its predictions of held-out values
 
 
 #: Levels of the intervals whose coverage is counted.
 LEVELS = (0.5, 0.8, 0.95)
 #: Held-out values that laws are judged by, at most.
-JUDGED = 8000
+MOST_JUDGED = 8000
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
 GAIN, PATIENCE = 0.003, 2
 #: Modes from which on a law costs so much that it is tried only right after a gain.
-MANY = 64
+COSTLY_MODES = 64
 #: How much longer a fit takes, by a power of its modes, and at least how many seconds.
-GROWTH = 2.0
-#: The rest that all points share, and how many of the best laws are tried with it.
-SHARED, BEST = "shared", 2
-#: Spans of time whose scores say how sure a difference is, and standard errors that make it clear.
-SPANS, CLEAR = 10, 1.0
-#: How much larger the CRPS of a shared rest may be at first sight, to be looked at further.
-HOPELESS = 1.05
+COST_POWER = 2.0
+#: The residual that all points share, and how many of the best laws are tried with it.
+SHARED, SHARED_TRIALS = "shared", 2
+#: Spans of time that give the standard error of a difference, and how many of these are clear.
+SPANS, CLEAR_STANDARD_ERRORS = 10, 1.0
+#: Largest CRPS of a first trial with a shared residual, relative to the best, to go on with it.
+SHARED_MARGIN = 1.05
 
 
 class Trial(NamedTuple):
-    """What a candidate made of the held-out values; NaN where it could not be tried."""
+    """Scores of a candidate on the held-out values; NaN where it could not be tried."""
 
     candidate: Candidate
     rest: str
@@ -188,34 +196,36 @@ class Record(NamedTuple):
     """A record with some values held out.
 
     Attributes:
-        own: in the units of the data, without the held-out values.
+        observed: in the units of the data, without the held-out values.
         truth: held-out values to judge by, NaN elsewhere; (P, T, M).
         grid: where and when.
     """
 
-    own: Observed
+    observed: Observed
     truth: Array
     grid: Grid
 
     @property
     def values(self) -> Array:
-        """What is seen, (P, T, M)."""
-        return self.own.fields.values
+        """Observed values that are not held out, (P, T, M)."""
+        return self.observed.fields.values
 
 
-def grid_of(own: Observed) -> Grid:
-    """Times of each path and places of each point, on a sphere as points in space."""
-    points = in_space(own.points, own.domain.dims)
-    times = np.broadcast_to(own.fields[own.clock].values, own.fields.shape[:2]).astype(float)
+def grid_of(observed: Observed) -> Grid:
+    """Times of each path and positions of each point, on a sphere as points in space."""
+    points = in_space(observed.points, observed.domain.dims)
+    times = np.broadcast_to(
+        observed.fields[observed.clock].values, observed.fields.shape[:2]
+    ).astype(float)
     return Grid(np.nan_to_num(times), points)
 
 
-def without(own: Observed, held: Array, grid: Grid, seed: int = 0) -> Record:
+def make_record(observed: Observed, held: Array, grid: Grid, seed: int = 0) -> Record:
     """The record less its held-out values, some of which are judged by where they are many."""
-    judged, at = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
-    judged[np.random.default_rng(seed).permutation(at)[:JUDGED]] = True
-    truth = np.where(judged.reshape(held.shape), own.fields.values, np.nan)
-    return Record(own.masked(~held), truth, grid)
+    judged, held_indices = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
+    judged[np.random.default_rng(seed).permutation(held_indices)[:MOST_JUDGED]] = True
+    truth = np.where(judged.reshape(held.shape), observed.fields.values, np.nan)
+    return Record(observed.masked(~held), truth, grid)
 
 
 def choose(
@@ -228,46 +238,54 @@ def choose(
 ) -> list[Trial]:
     """All trials, the one to take first (`ranked`); what there was no time for comes last.
 
-    A rest that all points share is learned for the best laws alone, and for the smallest one.
+    A residual that all points share is learned for the best laws alone, and for the smallest one.
     """
-    start, found, rough = time.perf_counter(), list[Trial](), None
+    start, all_trials, rough = time.perf_counter(), list[Trial](), None
     laws: dict[Candidate, Law] = {}
-    later = len(rests) > 1 and SHARED in rests
-    rests = tuple(rest for rest in rests if not (later and rest == SHARED))
+    try_shared = len(rests) > 1 and SHARED in rests
+    rests = tuple(kind for kind in rests if not (try_shared and kind == SHARED))
     best_rough = np.inf
-    data, strength = ready(record.own, recipe, record.truth)
+    data, strength = prepare_data(record.observed, recipe, record.truth)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
         for candidate in track:
-            if misses and candidate.n_modes >= MANY:
+            if misses and candidate.n_modes >= COSTLY_MODES:
                 break
-            left = None if seconds is None else seconds - (time.perf_counter() - start)
-            if left is not None and found and _expected(last, candidate) > left:
-                found.append(Trial(candidate, rests[0], note="not tried: no time left"))
+            seconds_left = None if seconds is None else seconds - (time.perf_counter() - start)
+            if (
+                seconds_left is not None
+                and all_trials
+                and _expected_seconds(last, candidate) > seconds_left
+            ):
+                all_trials.append(Trial(candidate, rests[0], note="not tried: no time left"))
                 break
             if progress is not None:
                 progress(str(candidate))
-            trials, law = _try(record, data, recipe, candidate, rests, rough, _kernel_of(found))
-            found += trials
+            trials, law = _try_candidate(
+                record, data, recipe, candidate, rests, rough, _best_kernel(all_trials)
+            )
+            all_trials += trials
             if law is not None:
                 laws[candidate] = law
-            best = min(trials, key=_order)
+            best = min(trials, key=_crps_or_infinity)
             if law is not None and candidate.basis == "domain" and best.crps < best_rough:
                 rough, best_rough = law, best.crps
             misses = 0 if best.crps < (1 - GAIN) * least else misses + 1
             if misses == PATIENCE:
                 break
-            last, least = best, min(least, _order(best))
-    if later and affordable(np.isfinite(record.values)):
-        found += _with_shared(record, laws, sorted(found, key=_order), start, seconds)
-    found = [t._replace(settings=t.settings._replace(climate=strength)) for t in found]
-    return ranked(found)
+            last, least = best, min(least, _crps_or_infinity(best))
+    if try_shared and can_learn_covariance(np.isfinite(record.values)):
+        all_trials += _try_shared(
+            record, laws, sorted(all_trials, key=_crps_or_infinity), start, seconds
+        )
+    all_trials = [t._replace(settings=t.settings._replace(climate=strength)) for t in all_trials]
+    return ranked(all_trials)
 
 
-def ranked(found: list[Trial]) -> list[Trial]:
+def ranked(trials: list[Trial]) -> list[Trial]:
     """The fewest modes that are not clearly worse than the best first, then all by their CRPS."""
-    ordered = sorted(found, key=_order)
+    ordered = sorted(trials, key=_crps_or_infinity)
     close = [trial for trial in ordered if not _clearly_worse(trial, ordered[0])]
     first = min(close, key=lambda trial: trial.candidate.n_modes)  # the best of as many
     return [first, *(trial for trial in ordered if trial is not first)]
@@ -279,17 +297,17 @@ def _clearly_worse(trial: Trial, best: Trial) -> bool:
         return trial is not best
     spans = np.array_split(trial.by_time - best.by_time, SPANS)
     gains = np.array([span.sum() for span in spans])
-    return bool(gains.sum() > CLEAR * np.sqrt(len(gains)) * gains.std(ddof=1))
+    return bool(gains.sum() > CLEAR_STANDARD_ERRORS * np.sqrt(len(gains)) * gains.std(ddof=1))
 
 
-def _with_shared(
+def _try_shared(
     record: Record, laws: dict[Candidate, Law], ranked: list[Trial], start: float,
     seconds: float | None,
 ) -> list[Trial]:  # fmt: skip
-    """Trials of the smallest law and of the best ones with a rest that all points share.
+    """Trials of the smallest law and of the best ones with a residual that all points share.
 
-    The smallest law is looked at first with the usual weight: where the rest does much worse than
-    the best trial so far, no weight is chosen.
+    The smallest law is tried first with the usual weight: where its score is much worse than that
+    of the best trial so far, no weight is chosen.
     """
     ordered = list(dict.fromkeys(t.candidate for t in ranked if t.candidate in laws))
     if not ordered:
@@ -297,34 +315,34 @@ def _with_shared(
 
     def tried(candidate: Candidate, weight: float | None) -> Trial:
         begun = time.perf_counter()
-        told = law_moments(laws[candidate], record.own)
-        trial = _scored(told, record, candidate, SHARED, None, weight)
+        moments = law_moments(laws[candidate], record.observed)
+        trial = _score_trial(moments, record, candidate, SHARED, None, weight)
         return trial._replace(seconds=time.perf_counter() - begun)
 
     smallest = min(ordered, key=lambda c: c.n_modes)
-    look = tried(smallest, USUAL)
-    if not look.crps <= HOPELESS * _order(ranked[0]):
-        return [look]
+    first = tried(smallest, USUAL_WEIGHT)
+    if not first.crps <= SHARED_MARGIN * _crps_or_infinity(ranked[0]):
+        return [first]
     out: list[Trial] = []
-    for candidate in dict.fromkeys([smallest, *ordered[:BEST]]):
+    for candidate in dict.fromkeys([smallest, *ordered[:SHARED_TRIALS]]):
         if out and seconds is not None and time.perf_counter() - start > seconds:
             break
         out.append(tried(candidate, out[0].settings.weight if out else None))
     return out
 
 
-def _order(trial: Trial) -> float:
+def _crps_or_infinity(trial: Trial) -> float:
     return trial.crps if np.isfinite(trial.crps) else np.inf
 
 
-def _expected(last: Trial | None, candidate: Candidate) -> float:
+def _expected_seconds(last: Trial | None, candidate: Candidate) -> float:
     """Seconds that a candidate will take, from the one before it."""
     if last is None:
         return 0.0
-    return last.seconds * (candidate.n_modes / last.candidate.n_modes) ** GROWTH
+    return last.seconds * (candidate.n_modes / last.candidate.n_modes) ** COST_POWER
 
 
-def _try(
+def _try_candidate(
     record: Record,
     data: Observed,
     recipe: Recipe,
@@ -333,12 +351,12 @@ def _try(
     rough: Law | None,
     kernel: Kernel | None,
 ) -> tuple[list[Trial], Law | None]:
-    """Scores of a candidate with each way to treat the rest, and its law."""
+    """Scores of a candidate with each model of the residual, and its law."""
     start = time.perf_counter()
     try:
         law = learn(data, recipe, candidate, rough)
-        told = law_moments(law, record.own)
-        trials = [_scored(told, record, candidate, rest, kernel) for rest in rests]
+        moments = law_moments(law, record.observed)
+        trials = [_score_trial(moments, record, candidate, kind, kernel) for kind in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
         return [Trial(candidate, rests[0], seconds=spent, note=why)], None
@@ -346,39 +364,39 @@ def _try(
     return [trial._replace(seconds=spent) for trial in trials], law
 
 
-def _kernel_of(trials: list[Trial]) -> Kernel | None:
-    """The kernel that served best so far: other laws leave a rest much like it."""
+def _best_kernel(trials: list[Trial]) -> Kernel | None:
+    """The kernel with the best score so far: residuals of other laws are much alike."""
     with_one = [trial for trial in trials if trial.settings.kernel is not None]
-    return min(with_one, key=_order).settings.kernel if with_one else None
+    return min(with_one, key=_crps_or_infinity).settings.kernel if with_one else None
 
 
-def _scored(
+def _score_trial(
     moments: Moments,
     record: Record,
     candidate: Candidate,
-    rest: str,
+    kind: str,
     start: Kernel | None,
     weight: float | None = None,
 ) -> Trial:
     settings = Settings()
-    if rest == "local":
+    if kind == "local":
         kernel = kernel_for(moments, record.values, record.grid, record.truth, start)
         settings = settings._replace(kernel=kernel)
-    elif rest == SHARED:
+    elif kind == SHARED:
         weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
         settings = settings._replace(weight=weight)
     held = np.isfinite(record.truth)
     moments = with_residual(moments, record.values, record.grid, settings, held)
     deviation = np.full(record.truth.shape, np.nan)
-    for mine, others in _halves(record.truth):
-        part = calibrated(moments, np.where(others, record.truth, np.nan), settings)
-        deviation[mine] = np.sqrt(moments.variance(part))[mine]
+    for mine, others in _split_by_time(record.truth):
+        factors = calibrated(moments, np.where(others, record.truth, np.nan), settings)
+        deviation[mine] = np.sqrt(moments.variance(factors))[mine]
     truth = record.truth
     error = np.where(np.isfinite(moments.mean), moments.mean - truth, np.nan)
     crps = gaussian_crps(moments.mean, deviation, truth)
     return Trial(
         candidate,
-        rest,
+        kind,
         rmse=float(np.sqrt(np.nanmean(error**2))),
         crps=float(np.nanmean(crps)),
         coverage=tuple(coverage(moments.mean, deviation, truth, q) for q in LEVELS),
@@ -387,7 +405,7 @@ def _scored(
     )
 
 
-def _halves(truth: Array) -> list[tuple[Array, Array]]:
+def _split_by_time(truth: Array) -> list[tuple[Array, Array]]:
     """Held-out values of the first half of the times, and of the second: one judges the other."""
     held = np.isfinite(truth)
     per_time = np.cumsum(held.sum((0, 2)))
