@@ -11,7 +11,7 @@ import pytest
 from tests.data.builders import fields, with_path_times
 
 from spdelaw.data.io.files import read, read_dataset, write
-from spdelaw.data.io.safe_files import LIST
+from spdelaw.data.io.safe_files import SEAL_LIST
 from spdelaw.errors import FileError, SpdeLawError
 
 SEAL_BYTES = 81
@@ -139,7 +139,7 @@ def test_no_damage_to_a_zarr_file_changes_anything(tmp_path, store, original, da
     for name in all_files(store):
         target = copied(store, tmp_path)
         DAMAGE[damage](target / name)
-        allowed = {"same"} if damage == "delete" and name.name == LIST else {"error"}
+        allowed = {"same"} if damage == "delete" and name.name == SEAL_LIST else {"error"}
         assert outcome(target, original) in allowed, name
 
 
@@ -159,7 +159,7 @@ def test_no_flipped_bit_in_zarr_changes_anything(tmp_path, store, original, n):
 @pytest.mark.parametrize("step", [45, pytest.param(11, marks=pytest.mark.slow)])
 def test_zarr_chunks_are_protected_without_a_seal(tmp_path, store, original, step):
     target = copied(store, tmp_path)
-    (target / "field" / LIST).unlink()
+    (target / "field" / SEAL_LIST).unlink()
     chunk = target / "field" / "c" / "0" / "0" / "0"
     content = chunk.read_bytes()
     for byte in range(0, len(content), step):

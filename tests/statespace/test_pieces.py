@@ -33,7 +33,7 @@ def values(missing):
 
 def cut(array, path, time) -> Pieces:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces_module, "ENOUGH", 1.0)
+        patch.setattr(pieces_module, "MIN_BLOCK_BYTES", 1.0)
         return pieces_of(da.from_array(array, chunks=(path, time, -1)))
 
 

@@ -13,15 +13,14 @@ from spdelaw.data.executors import pieces_of
 from spdelaw.domains.places import Places
 from spdelaw.errors import DataError
 
-# ---------- Climatology, trend and scale of fields at each point: ``X = D B + s y`` by least
-# squares
+# ---------- Climatology, trend and scale of each point: ``X = D B + s y`` by least squares
 #
 # A climatology by groups (months, hours, leads) has one mean per group g and, with a line in time,
 #
 #     slope = sum (t - t_g)(X - X_g) / sum (t - t_g)^2,    B_g = X_g - slope t_g,
 #
-# with means over what was seen at the point, so that gaps cost nothing. Harmonics of the year go
-# through a general least squares.
+# with means over the observed values of the point, so that gaps cost nothing. Harmonics of the year
+# use general least squares.
 
 
 Array = np.ndarray
@@ -31,7 +30,7 @@ Total = Callable[[Callable[[Array, Array], tuple[Array, ...]]], tuple[Array, ...
 #: Harmonics of the year that a climatology by day has: twelve months are no finer.
 HARMONICS = 3
 DAYS_OF_YEAR = 365.2425
-#: Climatologies by groups of times, and what a group is called.
+#: Climatologies by groups of times, and the name of a group.
 GROUPS = {
     None: "time",
     "mean": "time",
@@ -45,7 +44,7 @@ SAME_LEAD = 1e-6
 
 
 class Climate(NamedTuple):
-    """What of the times a climatology and a trend depend on.
+    """Groups and trend of the times, on which a climatology depends.
 
     Attributes:
         anomalies: a word of `Preparation`.
@@ -62,29 +61,31 @@ class Climate(NamedTuple):
     levels: Array
 
     def offset(self, times: Array, coefficients: Array) -> Array:
-        """``D(t) B``; (T, M). NaN where a point never saw such a time."""
+        """``D(t) B``; (T, M). NaN where a point has no observation at such a time."""
         if self.anomalies == "dayofyear":
-            return self._waves(times) @ coefficients
-        rows = coefficients[self._rows(times)]
-        return rows + np.outer(self._line(times), coefficients[-1]) if self.detrend else rows
+            return self._harmonic_design(times) @ coefficients
+        rows = coefficients[self._group_index(times)]
+        return rows + np.outer(self._trend_time(times), coefficients[-1]) if self.detrend else rows
 
     def learn(self, times: Array, values: Array) -> Array:
-        """B from values (P, T, M) of all paths; NaN where nothing was seen."""
+        """B from values (P, T, M) of all paths; NaN at points without observations."""
         if self.anomalies == "dayofyear":
-            return regress(self._waves(times), values)
+            return regress(self._harmonic_design(times), values)
         return self._learn_groups(lambda sums: sums(times, values))
 
     def learn_in_blocks(self, total: Total) -> Array:
-        """The same from sums over blocks of paths and times, so that fields are never whole."""
+        """B from sums over blocks of paths and times, so that fields are never whole in memory."""
         if self.anomalies == "dayofyear":
             return solve_normal(*total(self._normal_sums))
         return self._learn_groups(total)
 
     def _normal_sums(self, times: Array, values: Array) -> tuple[Array, ...]:
-        """``sum D D'`` and ``sum D x`` over what is seen at a point; (K, K, M) and (K, M)."""
-        waves, seen = self._waves(times), ~np.isnan(values)
-        pairs = np.einsum("ti,tj,tm->ijm", waves, waves, seen.sum(0).astype(float), optimize=True)
-        return pairs, waves.T @ np.where(seen, values, 0.0).sum(0)
+        """``sum D D'`` and ``sum D x`` over the observations of a point; (K, K, M) and (K, M)."""
+        waves, observed = self._harmonic_design(times), ~np.isnan(values)
+        pairs = np.einsum(
+            "ti,tj,tm->ijm", waves, waves, observed.sum(0).astype(float), optimize=True
+        )
+        return pairs, waves.T @ np.where(observed, values, 0.0).sum(0)
 
     def _learn_groups(self, total: Total) -> Array:
         n_seen, sums, at = total(self._group_sums)
@@ -97,23 +98,23 @@ class Climate(NamedTuple):
         if not self.detrend:
             return coefficients
         t_mean = np.where(n_seen > 0, at / np.maximum(n_seen, 1), np.nan)
-        return self._with_line(total, coefficients, t_mean)
+        return self._add_trend(total, coefficients, t_mean)
 
     def _group_sums(self, times: Array, values: Array) -> tuple[Array, ...]:
-        """Values seen in each group, their sum and that of their times; (n_groups, M) each."""
-        rows, seen = self._rows(times), ~np.isnan(values)
+        """Number of values in each group, their sum and that of their times; (n_groups, M) each."""
+        rows, observed = self._group_index(times), ~np.isnan(values)
         out = np.zeros((3, len(self.levels), values.shape[-1]))
-        np.add.at(out[0], rows, seen.sum(0))
-        np.add.at(out[1], rows, np.where(seen, values, 0.0).sum(0))
-        np.add.at(out[2], rows, seen.sum(0) * self._line(times)[:, None])
+        np.add.at(out[0], rows, observed.sum(0))
+        np.add.at(out[1], rows, np.where(observed, values, 0.0).sum(0))
+        np.add.at(out[2], rows, observed.sum(0) * self._trend_time(times)[:, None])
         return tuple(out)
 
-    def _with_line(self, total: Total, means: Array, t_mean: Array) -> Array:
+    def _add_trend(self, total: Total, means: Array, t_mean: Array) -> Array:
         def products(times: Array, values: Array) -> tuple[Array, ...]:
-            rows, t, seen = self._rows(times), self._line(times), ~np.isnan(values)
-            dt = np.where(seen, t[:, None] - t_mean[rows], 0.0)
-            dx = np.where(seen, values - means[rows], 0.0)
-            return (dt**2).sum((0, 1)), (dt * dx).sum((0, 1)), seen.sum((0, 1))
+            rows, t, observed = self._group_index(times), self._trend_time(times), ~np.isnan(values)
+            dt = np.where(observed, t[:, None] - t_mean[rows], 0.0)
+            dx = np.where(observed, values - means[rows], 0.0)
+            return (dt**2).sum((0, 1)), (dt * dx).sum((0, 1)), observed.sum((0, 1))
 
         square, product, n_seen = total(products)
         if not (square > 1e-12 * n_seen).any():
@@ -124,16 +125,16 @@ class Climate(NamedTuple):
         slope = product / np.where(square > 0, square, 1.0)
         return np.vstack([means - slope * t_mean, np.where(n_seen > 0, slope, np.nan)])
 
-    def _line(self, times: Array) -> Array:
+    def _trend_time(self, times: Array) -> Array:
         return (times - self.middle[0]) / self.middle[1]
 
-    def _waves(self, times: Array) -> Array:
-        angle = 2 * np.pi * _calendar(times, self.clock, "dayofyear") / DAYS_OF_YEAR
+    def _harmonic_design(self, times: Array) -> Array:
+        angle = 2 * np.pi * _calendar_field(times, self.clock, "dayofyear") / DAYS_OF_YEAR
         waves = [f(k * angle) for k in range(1, HARMONICS + 1) for f in (np.cos, np.sin)]
-        line = [self._line(times)] if self.detrend else []
+        line = [self._trend_time(times)] if self.detrend else []
         return np.stack([np.ones(len(times)), *waves, *line], axis=1)
 
-    def _rows(self, times: Array) -> Array:
+    def _group_index(self, times: Array) -> Array:
         """Group of each time."""
         codes = group_codes(self.anomalies, times, self.clock)
         at = np.abs(codes[:, None] - self.levels).argmin(1)
@@ -163,29 +164,31 @@ def group_codes(anomalies: str | None, times: Array, clock: Mapping[str, Any]) -
     if anomalies not in ("month", "hour", "month+hour"):
         return np.zeros(len(times))
     code = np.zeros(len(times))
-    for part in anomalies.split("+"):
-        code = 100 * code + _calendar(times, clock, part)
+    for unit in anomalies.split("+"):
+        code = 100 * code + _calendar_field(times, clock, unit)
     return code
 
 
-def _calendar(times: Array, clock: Mapping[str, Any], part: str) -> Array:
+def _calendar_field(times: Array, clock: Mapping[str, Any], unit: str) -> Array:
     dates = xr.DataArray(to_dates(times, clock), dims="time")
-    return np.asarray(getattr(dates.dt, part).values, dtype=float)
+    return np.asarray(getattr(dates.dt, unit).values, dtype=float)
 
 
 def solve_normal(pairs: Array, product: Array) -> Array:
-    """B from normal equations of each point, (K, K, M) and (K, M); NaN where too few were seen."""
+    """B from normal equations of each point, (K, K, M) and (K, M); NaN with too few values."""
     matrices, n = np.moveaxis(pairs, -1, 0), len(pairs)
     ranks = np.linalg.matrix_rank(matrices, hermitian=True)
-    told = ranks == n
-    if not told.any() and ranks.any():
-        raise _undetermined(n, int(ranks.max()), int(matrices[ranks.argmax(), 0, 0]))
+    full_rank = ranks == n
+    if not full_rank.any() and ranks.any():
+        raise _underdetermined_error(n, int(ranks.max()), int(matrices[ranks.argmax(), 0, 0]))
     out = np.full(product.shape, np.nan)
-    out[:, told] = np.linalg.solve(matrices[told], product.T[told][..., None])[..., 0].T
+    out[:, full_rank] = np.linalg.solve(matrices[full_rank], product.T[full_rank][..., None])[
+        ..., 0
+    ].T
     return out
 
 
-def _undetermined(n_columns: int, rank: int, n_seen: int) -> DataError:
+def _underdetermined_error(n_columns: int, rank: int, n_seen: int) -> DataError:
     expected = f"times that determine {n_columns} coefficients of climatology and trend"
     got = f"at most {rank}, at a point of {n_seen} values"
     fix = "observe all parts of a year, or use anomalies='mean'"
@@ -193,47 +196,49 @@ def _undetermined(n_columns: int, rank: int, n_seen: int) -> DataError:
 
 
 def regress(design: Array, values: Array) -> Array:
-    """B from values (P, T, M) of all paths, (n_columns, M); NaN where too few were seen."""
+    """B from values (P, T, M) of all paths, (n_columns, M); NaN with too few values."""
     n_columns, best = design.shape[1], (0, 0)
     rows = np.tile(design, (len(values), 1))
     table = values.reshape(len(rows), -1)
     out = np.full((n_columns, table.shape[1]), np.nan)
-    for seen, points in _patterns(~np.isnan(table)):
-        if not seen.any():
+    for observed, points in _points_by_gap_pattern(~np.isnan(table)):
+        if not observed.any():
             continue
-        found, _, rank, _ = np.linalg.lstsq(rows[seen], table[np.ix_(seen, points)], rcond=None)
-        best = max(best, (int(rank), int(seen.sum())))
+        solution, _, rank, _ = np.linalg.lstsq(
+            rows[observed], table[np.ix_(observed, points)], rcond=None
+        )
+        best = max(best, (int(rank), int(observed.sum())))
         if rank == n_columns:
-            out[:, points] = found
+            out[:, points] = solution
     if 0 < best[0] < n_columns:
-        raise _undetermined(n_columns, *best)
+        raise _underdetermined_error(n_columns, *best)
     return out
 
 
-def _patterns(seen: Array) -> Iterator[tuple[Array, Array]]:
-    """Rows that were seen, with the points where these and no others were.
+def _points_by_gap_pattern(observed: Array) -> Iterator[tuple[Array, Array]]:
+    """Observed rows, with the points at which exactly these rows are observed.
 
     A grid has few patterns, such as all and none, so that one factorisation serves many points.
     """
-    packed = np.packbits(seen, axis=0).T
+    packed = np.packbits(observed, axis=0).T
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1])
     for at, points in zip(first, groups, strict=True):
-        yield seen[:, at], points
+        yield observed[:, at], points
 
 
-def deviations(standardise: str | None, left: Array, area: Array) -> Array:
-    """Scale s of what is left, (P, T, M): one, that of each point, or one by area for all.
+def deviations(standardise: str | None, residual: Array, area: Array) -> Array:
+    """Scale s of the residual, (P, T, M): one, that of each point, or one by area for all.
 
-    NaN at points that were never seen.
+    NaN at points without observations.
     """
-    return scale_of(standardise, *squares_of(left), area)
+    return scale_of(standardise, *squares_of(residual), area)
 
 
-def squares_of(left: Array) -> tuple[Array, Array]:
-    """Squares of what is left at each point, summed, and how many; (M,) each."""
-    return np.nansum(left**2, (0, 1)), (~np.isnan(left)).sum((0, 1))
+def squares_of(residual: Array) -> tuple[Array, Array]:
+    """Sum of squared residuals at each point, and their number; (M,) each."""
+    return np.nansum(residual**2, (0, 1)), (~np.isnan(residual)).sum((0, 1))
 
 
 def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array) -> Array:
@@ -248,8 +253,7 @@ def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array)
     return np.where(n_seen > 0, scale, np.nan)
 
 
-# ---------- Climatology and scale of lazy fields: sums over blocks of paths and times, block by
-# block
+# ---------- Climatology and scale of lazy fields, from sums over blocks of paths and times
 #
 # One pass for the means of groups, one more for a line in time, one more for a scale. Offsets are
 # taken off where a block is read, so that neither fields nor their climatology are ever whole.
@@ -263,17 +267,21 @@ def learn_in_blocks(
     pieces = pieces_of(places.flatten(fields.variable._data))
 
     def total(sums: Callable[[Array, Array], tuple[Array, ...]]) -> tuple[Array, ...]:
-        found: tuple[Array, ...] = ()
+        totals: tuple[Array, ...] = ()
         for block in pieces.blocks:
-            for piece, part in zip(block, pieces.times, strict=True):
-                new = sums(times[part], piece.compute())
-                found = tuple(a + b for a, b in zip(found, new, strict=True)) if found else new
-        return found
+            for piece, time_slice in zip(block, pieces.times, strict=True):
+                block_sums = sums(times[time_slice], piece.compute())
+                totals = (
+                    tuple(a + b for a, b in zip(totals, block_sums, strict=True))
+                    if totals
+                    else block_sums
+                )
+        return totals
 
     coefficients = climate.learn_in_blocks(total)
 
-    def squares(own: Array, values: Array) -> tuple[Array, ...]:
-        return squares_of(values - climate.offset(own, coefficients))
+    def squares(block_times: Array, values: Array) -> tuple[Array, ...]:
+        return squares_of(values - climate.offset(block_times, coefficients))
 
     square, n_seen = total(squares)
     return coefficients, scale_of(standardise, square, n_seen, area)

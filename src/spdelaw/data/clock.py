@@ -12,7 +12,7 @@ import xarray as xr
 
 from spdelaw.errors import DataError
 
-# ---------- Times as numbers: dates and durations in a stated unit, with their origin on record
+# ---------- Times as numbers: dates and durations in a unit, with their origin recorded
 
 
 #: Units of fixed length; months and years are not.
@@ -28,8 +28,8 @@ UNITS = {
 }
 DEFAULT_UNIT = "days"
 #: Units in which a float64 does not keep the nanosecond of a date.
-COARSE = ("weeks", "days", "hours")
-_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
+COARSE_UNITS = ("weeks", "days", "hours")
+_UNIT_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
 
 
 def check_unit(unit: str | None) -> str | None:
@@ -42,7 +42,7 @@ def check_unit(unit: str | None) -> str | None:
 
 def unit_step(unit: str | None) -> np.ndarray:
     """A unit of time as a duration of NumPy; days by default."""
-    return _STEPS[check_unit(unit) or DEFAULT_UNIT]
+    return _UNIT_STEPS[check_unit(unit) or DEFAULT_UNIT]
 
 
 def is_date(times: xr.Variable) -> bool:
@@ -66,14 +66,17 @@ def to_numbers(times: xr.Variable, unit: str | None, origin: Any = None) -> xr.V
 
     The attribute ``units`` of the result tells the unit and, for dates, the origin.
     """
-    step = _STEPS[unit or DEFAULT_UNIT]
+    step = _UNIT_STEPS[unit or DEFAULT_UNIT]
     if times.dtype.kind == "m":
         return _as_variable(times, times.values / step, {"units": unit or DEFAULT_UNIT})
     if not is_date(times):
         return times.copy(deep=False) if unit is None else _with_unit(times, unit)
     origin = earliest(times) if origin is None else origin
     elapsed = _elapsed(times.values, origin) / step
-    since = {"units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}", "calendar": _calendar(origin)}
+    since = {
+        "units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}",
+        "calendar": _calendar_name(origin),
+    }
     return _as_variable(times, elapsed, since)
 
 
@@ -91,7 +94,7 @@ def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
 
 
 def _is_cftime(times: xr.Variable) -> bool:
-    # Told by its attributes, so that cftime need not be installed.
+    # Recognised by its attributes, so that cftime need not be installed.
     return times.dtype.kind == "O" and times.size > 0 and hasattr(times.values.flat[0], "calendar")
 
 
@@ -108,7 +111,7 @@ def _iso(date: Any) -> str:
     return str(date.isoformat())
 
 
-def _calendar(date: Any) -> str:
+def _calendar_name(date: Any) -> str:
     return str(getattr(date, "calendar", "proleptic_gregorian"))
 
 
@@ -127,7 +130,9 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
         dates = decoded_dates(xr.Dataset({"time": coded}))["time"].values
-        return _rounded(dates) if units.split(" since ")[0] in COARSE else dates
+        return (
+            _rounded_to_milliseconds(dates) if units.split(" since ")[0] in COARSE_UNITS else dates
+        )
     except (ImportError, ValueError, OverflowError) as error:
         expected = "dates that xarray can decode"
         fix = "check units and calendar of the time coordinate"
@@ -135,13 +140,13 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
 
 
 def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
-    """Dates by the CF conventions, without what xarray says of years that are not padded."""
+    """Dates by the CF conventions, without xarray's warning about years that are not padded."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xr.SerializationWarning)
         return xr.decode_cf(dataset, decode_timedelta=False)
 
 
-def _rounded(dates: np.ndarray) -> np.ndarray:
+def _rounded_to_milliseconds(dates: np.ndarray) -> np.ndarray:
     """Dates to the millisecond: half an hour in days is no finite binary fraction."""
     if dates.dtype.kind != "M":
         return dates
@@ -154,14 +159,14 @@ def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
     step = unit_step(str(attrs["units"]).split(" since ")[0])
     values = np.atleast_1d(np.asarray(dates))
     try:
-        values = _like(values, origin)
+        values = _same_kind_of_date(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
         expected, fix = f"dates like {origin}", "use one calendar for all times"
         raise DataError("time", expected=expected, got=f"{values.flat[0]!r}", fix=fix) from error
 
 
-def _like(values: np.ndarray, origin: Any) -> np.ndarray:
+def _same_kind_of_date(values: np.ndarray, origin: Any) -> np.ndarray:
     """Dates of the kind of the origin, from text or from dates of NumPy."""
     if isinstance(origin, np.datetime64):
         return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
@@ -172,28 +177,28 @@ def _like(values: np.ndarray, origin: Any) -> np.ndarray:
 
 
 def _in_calendar(moment: Any, origin: Any) -> Any:
-    """A date of everyday life as one of the calendar of the origin, such as one of 360 days."""
+    """A Gregorian date as a date in the calendar of the origin, such as one of 360 days."""
     parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
     return origin.replace(**parts, microsecond=0)
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:
     """Fields whose times count as the clock ``attrs`` does, where both count from a date."""
-    own, wanted = fields["time"].attrs.get("units", ""), attrs.get("units", "")
-    if own == wanted or " since " not in str(own) or " since " not in str(wanted):
+    units, new_units = fields["time"].attrs.get("units", ""), attrs.get("units", "")
+    if units == new_units or " since " not in str(units) or " since " not in str(new_units):
         return fields
     for name in ("time", "path_time"):
         if name in fields.coords and " since " in str(fields[name].attrs.get("units", "")):
             old = fields[name]
-            known = np.isfinite(old.values)
+            finite = np.isfinite(old.values)
             new = np.full(old.shape, np.nan)
-            new[known] = from_dates(to_dates(old.values[known], old.attrs), attrs)
+            new[finite] = from_dates(to_dates(old.values[finite], old.attrs), attrs)
             fields = fields.assign_coords({name: (old.dims, new, {**old.attrs, **attrs})})
     return fields
 
 
 def has_dates(data: Any) -> bool:
-    """Whether the times of data, or times themselves, are dates, or text that says dates."""
+    """Whether the times of data, or times themselves, are dates, or text of dates."""
     if isinstance(data, xr.Dataset | xr.DataArray):
         data = data["time"].values if "time" in data.coords else ()
     if getattr(data, "ndim", 0) > 2:
@@ -205,15 +210,15 @@ def has_dates(data: Any) -> bool:
     return hasattr(first, "year") and hasattr(first, "month")
 
 
-# ---------- How a clock goes on: six steps of monthly data are six months, whatever their days
+# ---------- Steps of a clock: six steps of monthly data are six calendar months
 
 
 Array = np.ndarray
 
 #: Steps that differ from whole multiples of the shortest by less than this part of it are regular.
-REGULAR = 1e-3
+REGULAR_TOLERANCE = 1e-3
 #: Days by which the middle of a month may be rounded.
-ROUNDED = 1.0
+MID_MONTH_TOLERANCE = 1.0
 
 
 class Step(NamedTuple):
@@ -249,11 +254,11 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
         fix = "pass the times of the forecast: times="
         raise DataError("time", expected=expected, got=str(len(times)), fix=fix)
     gaps = np.diff(times)
-    months = _months(times, clock) if " since " in str(clock.get("units", "")) else None
+    months = _step_in_months(times, clock) if " since " in str(clock.get("units", "")) else None
     if months is not None:
         return months
     ratio = gaps / gaps.min()
-    regular = np.abs(ratio - np.round(ratio)).max() < REGULAR
+    regular = np.abs(ratio - np.round(ratio)).max() < REGULAR_TOLERANCE
     return Step(None, float(gaps.min() if regular else np.median(gaps)))
 
 
@@ -263,51 +268,59 @@ def go_on(last: float, step: Step, clock: Mapping[str, Any], n_steps: int) -> Ar
     if step.months is None:
         return last + step.length * ahead
     date = to_dates(np.array([last]), clock)
-    dates = [_later(date, step.months * int(k), step.day) for k in ahead]
+    dates = [_months_later(date, step.months * int(k), step.day) for k in ahead]
     return from_dates(np.concatenate(dates), clock)
 
 
-def _months(times: Array, clock: Mapping[str, Any]) -> Step | None:
+def _step_in_months(times: Array, clock: Mapping[str, Any]) -> Step | None:
     """The step in months, where the record has one date in each of regular months."""
     dates = xr.DataArray(to_dates(times, clock), dims="time").dt
     month = 12 * dates.year.values.astype(int) + dates.month.values.astype(int)
     gaps = np.diff(month)
-    if gaps.min() < 1 or np.median(np.diff(times)) < 0.9 * _days(clock, 28):
+    if gaps.min() < 1 or np.median(np.diff(times)) < 0.9 * _days_in_clock_units(clock, 28):
         return None
     step = int(np.gcd.reduce(gaps))
     day, last = dates.day.values.astype(int), dates.days_in_month.values.astype(int)
     hour = dates.hour.values + dates.minute.values / 60.0
-    if np.ptp(day) == 0 and np.ptp(hour) < REGULAR:
+    if np.ptp(day) == 0 and np.ptp(hour) < REGULAR_TOLERANCE:
         return Step(step, np.nan, "same")
     if (day == last).all():
         return Step(step, np.nan, "last")
-    middle = np.abs(day - 1 + hour / 24 - last / 2).max() <= ROUNDED
+    middle = np.abs(day - 1 + hour / 24 - last / 2).max() <= MID_MONTH_TOLERANCE
     if middle:
         return Step(step, np.nan, "middle")
     # The middle of a season that begins in another month, once a year: leap days move it.
-    yearly = step % 12 == 0 and np.ptp(np.diff(times)) > 0 and np.ptp(day + hour / 24) <= ROUNDED
+    yearly = (
+        step % 12 == 0
+        and np.ptp(np.diff(times)) > 0
+        and np.ptp(day + hour / 24) <= MID_MONTH_TOLERANCE
+    )
     return Step(step, np.nan, "same") if yearly else None
 
 
-def _days(clock: Mapping[str, Any], n: float) -> float:
-    """So many days in the unit of the clock."""
+def _days_in_clock_units(clock: Mapping[str, Any], n: float) -> float:
+    """``n`` days in the unit of the clock."""
     return float(n * (np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0])))
 
 
-def _later(date: Array, months: int, day: str) -> Array:
-    """A date so many months later, by the rule of its record."""
-    own = xr.DataArray(date, dims="time").dt
-    count = int(own.month[0]) - 1 + months
-    year, month = int(own.year[0]) + count // 12, count % 12 + 1
-    first = _first(date[0], year, month)
+def _months_later(date: Array, months: int, day: str) -> Array:
+    """The date ``months`` later, by the rule of its record."""
+    calendar = xr.DataArray(date, dims="time").dt
+    count = int(calendar.month[0]) - 1 + months
+    year, month = int(calendar.year[0]) + count // 12, count % 12 + 1
+    first = _first_of_month(date[0], year, month)
     length = int(xr.DataArray(np.array([first]), dims="time").dt.days_in_month[0])
-    within = float(own.hour[0]) / 24 + float(own.minute[0]) / 1440 + float(own.second[0]) / 86400
-    number = {"same": min(int(own.day[0]), length), "last": length}.get(day)
+    within = (
+        float(calendar.hour[0]) / 24
+        + float(calendar.minute[0]) / 1440
+        + float(calendar.second[0]) / 86400
+    )
+    number = {"same": min(int(calendar.day[0]), length), "last": length}.get(day)
     days = length / 2 if number is None else number - 1 + within
     return np.array([first + _duration(date[0], days)])
 
 
-def _first(like: Any, year: int, month: int) -> Any:
+def _first_of_month(like: Any, year: int, month: int) -> Any:
     if isinstance(like, np.datetime64):
         return np.datetime64(f"{year:04d}-{month:02d}-01", "ns")
     return like.replace(year=year, month=month, day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -319,7 +332,7 @@ def _duration(like: Any, days: float) -> Any:
     return timedelta(seconds=round(days * 86400))
 
 
-# ---------- Per-path clocks: ragged paths get one matrix of times without holes
+# ---------- Clocks of single paths: one matrix of times without gaps
 
 
 #: Times that differ by less than this share of the record are one.
@@ -336,9 +349,9 @@ def shared_clock(fields: xr.DataArray, start: float | None = None) -> tuple[Arra
 
 def rows_per_path(fields: xr.DataArray, times: Array) -> Array:
     """Where the rows of the fields are on a clock of this module; (P, T)."""
-    own = fields["path_time"].values[:, 0] if times.ndim == 2 else fields["time"].values[0]
-    first = np.broadcast_to(times[..., 0] < own, fields.sizes["path"]).astype(int)
-    return first[:, None] + np.arange(fields.sizes["time"])
+    first_time = fields["path_time"].values[:, 0] if times.ndim == 2 else fields["time"].values[0]
+    offset = np.broadcast_to(times[..., 0] < first_time, fields.sizes["path"]).astype(int)
+    return offset[:, None] + np.arange(fields.sizes["time"])
 
 
 def clock_per_path(fields: xr.DataArray, start: float | None = None) -> tuple[Array, Array]:
@@ -348,7 +361,7 @@ def clock_per_path(fields: xr.DataArray, start: float | None = None) -> tuple[Ar
     no likelihood. All paths start at the earliest time, or at ``start`` where that is earlier,
     unobserved where they joined later, because the initial state belongs to that time.
     """
-    times = _continued(np.array(fields["path_time"].values, dtype=float))
+    times = _extrapolated_times(np.array(fields["path_time"].values, dtype=float))
     values = np.asarray(fields.values)
     start = min(times[:, 0].min(), np.inf if start is None else start)
     late = times[:, 0] > start
@@ -364,7 +377,7 @@ def clock_per_path(fields: xr.DataArray, start: float | None = None) -> tuple[Ar
     return padded, clock
 
 
-def _continued(times: Array) -> Array:
+def _extrapolated_times(times: Array) -> Array:
     step = np.nanmedian(np.diff(times, axis=1))
     for row in times:
         gap = np.flatnonzero(np.isnan(row))
@@ -374,19 +387,23 @@ def _continued(times: Array) -> Array:
 
 
 def extended_clocks(
-    own: Array, wanted: Array, values: Array
+    observed_times: Array, requested_times: Array, values: Array
 ) -> Iterator[tuple[Array, Array, Array]]:
-    """Clocks of observed and wanted times, values on them, and where the wanted ones are.
+    """Clocks of observed and requested times, values on them, and where the requested ones are.
 
-    One for all paths that share a clock, else one per path. A wanted time that is an observed one
-    but for rounding is that one: two states a rounding apart would have no transition.
+    One for all paths that share a clock, else one per path. A requested time that differs from
+    an observed one by rounding is that one: two states a rounding apart would have no transition.
     """
-    shared = own.ndim == 1
-    for clock, seen in [(own, values)] if shared else zip(own, values[:, None], strict=True):
-        nearest = clock[np.abs(clock[:, None] - wanted).argmin(0)]
-        close = np.abs(nearest - wanted) <= SAME_TIME * np.ptp(np.append(clock, wanted))
-        asked = np.where(close, nearest, wanted)
-        merged = np.union1d(clock, asked)
-        extended = np.full((len(seen), len(merged), seen.shape[2]), np.nan)
-        extended[:, np.searchsorted(merged, clock)] = seen
-        yield merged, extended, np.searchsorted(merged, asked)
+    shared = observed_times.ndim == 1
+    for clock, clock_values in (
+        [(observed_times, values)] if shared else zip(observed_times, values[:, None], strict=True)
+    ):
+        nearest = clock[np.abs(clock[:, None] - requested_times).argmin(0)]
+        close = np.abs(nearest - requested_times) <= SAME_TIME * np.ptp(
+            np.append(clock, requested_times)
+        )
+        snapped_times = np.where(close, nearest, requested_times)
+        merged = np.union1d(clock, snapped_times)
+        extended = np.full((len(clock_values), len(merged), clock_values.shape[2]), np.nan)
+        extended[:, np.searchsorted(merged, clock)] = clock_values
+        yield merged, extended, np.searchsorted(merged, snapped_times)

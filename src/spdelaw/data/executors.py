@@ -14,8 +14,7 @@ import numpy as np
 
 from spdelaw.errors import ExecutorError, InputError
 
-# ---------- One pass over data in blocks: here, in threads, or on a Dask cluster, with the same
-# answers
+# ---------- One pass over blocks of data: in this process, in threads, or on a Dask cluster
 #
 # Every pass is ``function(block, *parameters)``. Results come back in the order of the blocks, or
 # stay where they were made (`Executor.map_persist`), so that only parameters and sums travel
@@ -57,7 +56,7 @@ class Executor(abc.ABC):
         """Results where they are made; each can be a block of a later pass."""
 
     def guard(self) -> contextlib.AbstractContextManager:
-        """Within it, a cluster that goes away is one error whatever noticed it first."""
+        """A context in which every failure of a cluster raises the same error."""
         return contextlib.nullcontext()
 
     def tree(self, function: Callable, blocks: Sequence) -> Any:
@@ -66,15 +65,15 @@ class Executor(abc.ABC):
         while len(kept) > 1:
             pairs = [kept[i : i + 2] for i in range(0, len(kept) - 1, 2)]
             last = kept[2 * len(pairs) :]
-            kept = self.map_persist(_of_two, pairs, function) + last
-        return self.map(_itself, kept)[0]
+            kept = self.map_persist(_apply_to_pair, pairs, function) + last
+        return self.map(_identity, kept)[0]
 
 
-def _of_two(pair: Sequence, function: Callable) -> Any:
+def _apply_to_pair(pair: Sequence, function: Callable) -> Any:
     return function(*pair)
 
 
-def _itself(block: Any) -> Any:
+def _identity(block: Any) -> Any:
     return block
 
 
@@ -104,7 +103,7 @@ def _call(function: Callable, parameters: tuple, block: Any) -> Any:
 def loaded(block: Any) -> Any:
     """A lazy block in memory, anything else as it is."""
     if isinstance(block, list):
-        return [loaded(part) for part in block]
+        return [loaded(entry) for entry in block]
     return block.compute() if is_lazy(block) else block
 
 
@@ -114,7 +113,7 @@ def is_lazy(block: Any) -> bool:
 
 
 def as_executor(executor: Any) -> Executor:
-    """The executor for what a user passed, or `InputError`."""
+    """The executor for the argument of a user, or `InputError`."""
     if executor is None:
         return LocalExecutor()
     if isinstance(executor, Executor):
@@ -122,7 +121,7 @@ def as_executor(executor: Any) -> Executor:
     if hasattr(executor, "scatter") and hasattr(executor, "gather"):
         return DaskExecutor(executor)
     if callable(getattr(executor, "map", None)):
-        # Of the standard library's pools; others say nothing about themselves.
+        # Pools of the standard library have it; other executors count as one worker.
         return LocalExecutor(executor.map, int(getattr(executor, "_max_workers", 1)))
     expected = "None, an executor with a method map, or a Dask Client"
     fix = "pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)"
@@ -147,22 +146,22 @@ class DaskExecutor(Executor):
     @property
     def workers(self) -> int:
         """Threads of all workers that are there now."""
-        with _one_error():
+        with _cluster_errors():
             return sum(self.client.nthreads().values())
 
     def guard(self) -> contextlib.AbstractContextManager:
         """Errors of the cluster as one error."""
-        return _one_error()
+        return _cluster_errors()
 
     def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks: one task per block."""
         futures = self.map_persist(function, blocks, *parameters)
-        with _one_error():
+        with _cluster_errors():
             return self.client.gather(futures)
 
     def map_persist(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results on the workers, as futures."""
-        with _one_error():
+        with _cluster_errors():
             if all(map(_is_future, blocks)):
                 return self.client.map(
                     _call_remotely, blocks, function=function, parameters=parameters, pure=False
@@ -192,8 +191,8 @@ def _is_future(block: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _one_error() -> Iterator[None]:
-    """Whatever a cluster that fails raises, as one error; those of the work itself pass."""
+def _cluster_errors() -> Iterator[None]:
+    """Errors of a failing cluster as `ExecutorError`; errors of the function itself pass."""
     from distributed import CancelledError, KilledWorker
     from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
@@ -212,17 +211,16 @@ def _one_error() -> Iterator[None]:
         raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
 
 
-# ---------- A data set cut in paths and times as it is stored: pieces that are read where they are
-# used
+# ---------- Pieces of a data set, cut in paths and times along its stored chunks
 #
 # Chunks of times stay as they are. Chunks of paths stay too, but neighbours that are small are
-# taken together, so that a task has something to do.
+# taken together, so that a task is worth its overhead.
 
 
 #: Bytes of a block of paths that neighbouring chunks are joined up to.
-ENOUGH = 16e6
+MIN_BLOCK_BYTES = 16e6
 #: Blocks that values in memory are cut into for a cluster, at most.
-CUTS = 32
+MAX_CUTS = 32
 
 
 class Pieces(NamedTuple):
@@ -256,14 +254,16 @@ def pieces_of(values: Any) -> Pieces:
         values: (P, T, M), a Dask array, or a NumPy array that is cut in paths alone.
     """
     if isinstance(values, np.ndarray):
-        step = max(1, -(-len(values) // CUTS))
+        step = max(1, -(-len(values) // MAX_CUTS))
         paths = [slice(i, min(i + step, len(values))) for i in range(0, len(values), step)]
-        return Pieces([[values[part]] for part in paths], paths, [slice(0, values.shape[1])])
+        return Pieces(
+            [[values[path_slice]] for path_slice in paths], paths, [slice(0, values.shape[1])]
+        )
     import dask
 
     chunks = values.to_delayed()
-    groups = _groups(values.chunks[0], 8.0 * values.shape[1] * values.shape[2])
-    join = dask.delayed(_joined, pure=False)
+    groups = _chunk_ranges(values.chunks[0], 8.0 * values.shape[1] * values.shape[2])
+    join = dask.delayed(_concatenated, pure=False)
     pieces = [
         [join(chunks[first:last, t].tolist()) for t in range(chunks.shape[1])]
         for first, last in groups
@@ -273,15 +273,15 @@ def pieces_of(values: Any) -> Pieces:
     return Pieces(pieces, paths, slices_of(values.chunks[1]))
 
 
-def _groups(sizes: Sequence[int], row: float) -> list[tuple[int, int]]:
+def _chunk_ranges(sizes: Sequence[int], path_bytes: float) -> list[tuple[int, int]]:
     """Ranges of neighbouring chunks of paths that are worth a task."""
-    found, first, held = [], 0, 0.0
+    ranges, first, n_bytes = [], 0, 0.0
     for i, size in enumerate(sizes):
-        held += size * row
-        if held >= ENOUGH or i == len(sizes) - 1:
-            found.append((first, i + 1))
-            first, held = i + 1, 0.0
-    return found
+        n_bytes += size * path_bytes
+        if n_bytes >= MIN_BLOCK_BYTES or i == len(sizes) - 1:
+            ranges.append((first, i + 1))
+            first, n_bytes = i + 1, 0.0
+    return ranges
 
 
 def slices_of(sizes: Sequence[int]) -> list[slice]:
@@ -290,7 +290,7 @@ def slices_of(sizes: Sequence[int]) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
 
-def _joined(chunks: list[list[np.ndarray]]) -> np.ndarray:
+def _concatenated(chunks: list[list[np.ndarray]]) -> np.ndarray:
     """Chunks (path, point) of the same times in one array."""
     rows = [row[0] if len(row) == 1 else np.concatenate(row, axis=-1) for row in chunks]
     return np.asarray(rows[0] if len(rows) == 1 else np.concatenate(rows))

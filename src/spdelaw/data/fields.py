@@ -28,7 +28,7 @@ from spdelaw.data.recognise import standardise_names, with_places
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 
-# ---------- From what people hold (NumPy, torch, Dataset, DataArray) to one labelled array
+# ---------- From NumPy, torch, Dataset or DataArray to one labelled array
 
 
 def to_array(
@@ -41,10 +41,10 @@ def to_array(
         expected, got = "a Dataset to choose from", type(data).__name__
         raise DataError("variable", expected=expected, got=got, fix="leave variable out")
     if not isinstance(data, xr.DataArray):
-        return _label(_bare(data), times, points, dims)
-    given = {} if times is None else _times(times)
+        return _label_bare_array(_bare_array(data), times, points, dims)
+    given = {} if times is None else _time_coordinate(times)
     if points is not None:
-        given |= _points(points, dims, POINT in data.dims)
+        given |= _point_coordinates(points, dims, POINT in data.dims)
     return standardise_names(_with_coordinates(data, given), dims)
 
 
@@ -61,10 +61,10 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
         and dims[:1] == (VARIABLE,)
         and not any(VARIABLE in v.dims for v in dataset.values())
     ):
-        return _stacked(dataset, {TIME, *dims[1:]})
+        return _stack_variables(dataset, {TIME, *dims[1:]})
     if variable is None:
-        wanted = {TIME, *dims}
-        fitting = [n for n in names if wanted <= {*dataset[n].dims, *dataset[n].coords}]
+        required_dims = {TIME, *dims}
+        fitting = [n for n in names if required_dims <= {*dataset[n].dims, *dataset[n].coords}]
         for choice in (names, fitting, [name for name in fitting if name == FIELD]):
             if len(choice) == 1:
                 return dataset[choice[0]]
@@ -73,22 +73,22 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
     raise DataError("variable", expected=f"one of {', '.join(names)}", got=got, fix=fix)
 
 
-def _stacked(dataset: xr.Dataset, wanted: set[str]) -> xr.DataArray:
+def _stack_variables(dataset: xr.Dataset, required_dims: set[str]) -> xr.DataArray:
     """Variables that are fields, one beside the other along the dim ``variable``."""
-    names = [str(n) for n, v in dataset.data_vars.items() if wanted <= {*v.dims, *v.coords}]
+    names = [str(n) for n, v in dataset.data_vars.items() if required_dims <= {*v.dims, *v.coords}]
     if len(names) < 2:
-        expected = f"at least two variables over {', '.join(sorted(wanted))}"
+        expected = f"at least two variables over {', '.join(sorted(required_dims))}"
         got = f"{len(names)} of {', '.join(sorted(map(str, dataset.data_vars)))}"
         fix = "pass a Dataset with one variable per field, or an array with a dim 'variable'"
         raise DataError("data", expected=expected, got=got, fix=fix)
     return dataset[names].to_array(VARIABLE).rename(FIELD)
 
 
-def _bare(data: Any) -> Any:
+def _bare_array(data: Any) -> Any:
     if isinstance(data, str | Path):
         got = f"the name {str(data)!r}"
         raise DataError("data", expected="an array", got=got, fix="use read(path)")
-    if hasattr(data, "detach"):  # a torch tensor, told without importing torch
+    if hasattr(data, "detach"):  # a torch tensor, recognised without importing torch
         return _from_torch(data)
     if isinstance(data, np.ma.MaskedArray):
         return np.ma.filled(data.astype(float), np.nan) if data.dtype.kind in "iuf" else data.data
@@ -114,7 +114,7 @@ def _from_torch(tensor: Any) -> np.ndarray:
         return tensor.double().numpy()
 
 
-def _label(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.DataArray:
+def _label_bare_array(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.DataArray:
     for name, given in (("times", times), ("points", points)):
         if given is None:
             fix = f"pass {name}= with one value per {name[:-1]}"
@@ -127,10 +127,12 @@ def _label(values: Any, times: Any, points: Any, dims: tuple[str, ...]) -> xr.Da
         fix = "reshape it, or name its axes with dims="
         raise DataError("data", expected=expected, got=f"an array of shape {values.shape}", fix=fix)
     array = xr.DataArray(values, dims=layouts[values.ndim], name=FIELD)
-    return _with_coordinates(array, _times(times) | _points(points, dims, scattered))
+    return _with_coordinates(
+        array, _time_coordinate(times) | _point_coordinates(points, dims, scattered)
+    )
 
 
-def _times(times: Any) -> dict[str, xr.Variable]:
+def _time_coordinate(times: Any) -> dict[str, xr.Variable]:
     values: Any = times.values if isinstance(times, xr.DataArray) else times
     if getattr(values, "tz", None) is not None:  # dates of pandas with a time zone, as UTC
         values = values.tz_convert("UTC").tz_localize(None)
@@ -144,7 +146,9 @@ def _is_nested(values: Any) -> bool:
     return isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
 
 
-def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr.Variable]:
+def _point_coordinates(
+    points: Any, dims: tuple[str, ...], scattered: bool
+) -> dict[str, xr.Variable]:
     if scattered:
         table = np.asarray(points)
         if table.ndim != 2 or table.shape[1] != len(dims):
@@ -152,7 +156,7 @@ def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr
             fix = "one row per point, one column per spatial dim"
             raise DataError("points", expected=expected, got=f"shape {table.shape}", fix=fix)
         return {dim: _coordinate("points", (POINT,), table[:, i]) for i, dim in enumerate(dims)}
-    columns = _columns(points, dims)
+    columns = _axes_by_dim(points, dims)
     if len(columns) != len(dims):
         expected = f"one sequence for each of {', '.join(dims)}"
         fix = "pass points=(y, x) or points={'y': y, 'x': x}"
@@ -161,7 +165,7 @@ def _points(points: Any, dims: tuple[str, ...], scattered: bool) -> dict[str, xr
     return {dim: _coordinate("points", (dim,), column) for dim, column in pairs}
 
 
-def _columns(points: Any, dims: tuple[str, ...]) -> list[Any]:
+def _axes_by_dim(points: Any, dims: tuple[str, ...]) -> list[Any]:
     if isinstance(points, Mapping):
         return [points[dim] for dim in dims if dim in points]
     return [points] if len(dims) == 1 else list(points)
@@ -209,7 +213,7 @@ def as_fields(
     dims: str | Sequence[str] = ("x",),
     time_unit: str | None = None,
 ) -> xr.DataArray:
-    """Bring data into the canonical form of fields, or say precisely why that is impossible.
+    """Bring data into the canonical form of fields, or raise an error that gives the reason.
 
     Canonical fields are a float64 DataArray with dims ``(path, time, *dims)``; NaN means
     missing. ``time`` and the space coordinates are float64 and strictly increasing, ``path``
@@ -267,7 +271,7 @@ def unchecked_fields(
     dims: str | Sequence[str] = ("x",),
     time_unit: str | None = None,
 ) -> xr.DataArray:
-    """`as_fields` whose values are not looked at: who asks has a pass over them of their own."""
+    """`as_fields` without a check of the values, for callers that read all values themselves."""
     data = getattr(data, "labelled", data)  # of `Observed`
     array = to_array(data, times, points, variable, check_dims(dims))
     return canonical(array, dims, time_unit)
@@ -276,7 +280,7 @@ def unchecked_fields(
 def canonical(
     array: xr.DataArray, dims: str | Sequence[str] | None = None, time_unit: str | None = None
 ) -> xr.DataArray:
-    """Canonical layout, coordinates and dtype; values are not looked at."""
+    """Canonical layout, coordinates and dtype; values are not read."""
     array = getattr(array, "labelled", array)
     _check_kind(array)
     names = infer_dims(array) if dims is None else check_dims(dims)
@@ -316,8 +320,8 @@ def _check_kind(array: Any) -> None:
 def _check_finite(fields: xr.DataArray, values: Values) -> None:
     if values.first_infinite is not None:
         pairs = zip(fields.dims, values.first_infinite, strict=True)
-        place = ", ".join(f"{dim}={i}" for dim, i in pairs)
-        got = f"{values.infinite} infinite, the first at index {place}"
+        first_index = ", ".join(f"{dim}={i}" for dim, i in pairs)
+        got = f"{values.infinite} infinite, the first at index {first_index}"
         fix = "if they mean missing: data.where(np.isfinite(data))"
         raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
     if values.missing == values.size:
@@ -350,8 +354,8 @@ class _Padding:
     def update(self, index: Index, block: np.ndarray) -> None:
         """Take one block into account."""
         padded = self._padded[index]
-        known = ~np.isnan(block).all(axis=tuple(range(2, block.ndim)))
-        places = np.argwhere(padded & known)
+        observed = ~np.isnan(block).all(axis=tuple(range(2, block.ndim)))
+        places = np.argwhere(padded & observed)
         if self._wrong is None and len(places):
             self._wrong = (
                 int(places[0, 0] + index[0].start),
@@ -359,7 +363,7 @@ class _Padding:
             )
 
     def check(self) -> None:
-        """Raise if data were seen at a time that is NaN."""
+        """Raise if there are data at a time that is NaN."""
         if self._wrong is not None:
             expected = "a time for every row of data"
             got = "data at a time that is NaN, at index path={}, time={}".format(*self._wrong)
@@ -367,11 +371,10 @@ class _Padding:
             raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
 
 
-# ---------- Standard deviations of single values, which travel beside them as a coordinate
+# ---------- Standard deviations of single values, kept as a coordinate of the fields
 #
 # Instruments and retrievals often come with a field of errors. As the coordinate
-# ``observation_std`` of the fields it is cut, split and masked with them, and whoever works on the
-# values finds it.
+# ``observation_std`` of the fields it is cut, split and masked with them.
 
 
 #: Name of the coordinate.
@@ -390,15 +393,17 @@ def with_value_noise(data: Any, std: Any, dims: Sequence[str], **adapter: Any) -
     """
     fields = as_fields(data, dims=dims, **adapter).compute()
     if isinstance(std, xr.DataArray):
-        own = as_fields(std, dims=dims, time_unit=adapter.get("time_unit"))
+        deviations = as_fields(std, dims=dims, time_unit=adapter.get("time_unit"))
     elif isinstance(data, xr.DataArray):
         if np.shape(std) != data.shape:
-            raise _wrong(f"the shape of the data, {data.shape}", f"shape {np.shape(std)}")
-        own = as_fields(data.copy(data=std), dims=dims, time_unit=adapter.get("time_unit"))
+            raise _value_noise_error(
+                f"the shape of the data, {data.shape}", f"shape {np.shape(std)}"
+            )
+        deviations = as_fields(data.copy(data=std), dims=dims, time_unit=adapter.get("time_unit"))
     else:
-        own = as_fields(std, dims=dims, **adapter)
-    _check_places(fields, own)
-    values = np.broadcast_to(own.values, fields.shape)
+        deviations = as_fields(std, dims=dims, **adapter)
+    _check_same_coordinates(fields, deviations)
+    values = np.broadcast_to(deviations.values, fields.shape)
     return fields.assign_coords({OBSERVATION_STD: (fields.dims, values)})
 
 
@@ -407,37 +412,39 @@ def value_noise(fields: xr.DataArray) -> xr.DataArray | None:
     if OBSERVATION_STD not in fields.coords:
         return None
     std = fields[OBSERVATION_STD].variable.set_dims(dict(fields.sizes)).transpose(*fields.dims)
-    known = ~np.isnan(fields.values)
-    bad = known & ~(np.isfinite(std.values) & (std.values > 0))
+    observed = ~np.isnan(fields.values)
+    bad = observed & ~(np.isfinite(std.values) & (std.values > 0))
     if bad.any():
-        got = f"{int(bad.sum())} of {int(known.sum())} values without one, or with one not above 0"
-        raise _wrong("a positive standard deviation for every known value", got)
+        got = (
+            f"{int(bad.sum())} of {int(observed.sum())} values without one, or with one not above 0"
+        )
+        raise _value_noise_error("a positive standard deviation for every known value", got)
     bare = fields.drop_vars(OBSERVATION_STD)
-    return bare.copy(data=np.where(known, std.values, np.nan))
+    return bare.copy(data=np.where(observed, std.values, np.nan))
 
 
 def check_not_averaged(data: Any, averages: bool) -> None:
     """Refuse to average values that have standard deviations of their own."""
     if averages and isinstance(data, xr.DataArray | xr.Dataset) and OBSERVATION_STD in data.coords:
-        raise _wrong("values that are not averaged", "average= or coarsen=")
+        raise _value_noise_error("values that are not averaged", "average= or coarsen=")
 
 
-def _check_places(fields: xr.DataArray, own: xr.DataArray) -> None:
+def _check_same_coordinates(fields: xr.DataArray, deviations: xr.DataArray) -> None:
     for dim in fields.dims:
-        n, m = fields.sizes[dim], own.sizes.get(dim, 0)
+        n, m = fields.sizes[dim], deviations.sizes.get(dim, 0)
         if m != n and not (dim == "path" and m == 1):
-            raise _wrong(f"{n} along '{dim}', as the data have", f"{m}")
+            raise _value_noise_error(f"{n} along '{dim}', as the data have", f"{m}")
     for name, there in fields.coords.items():
-        if name == "path" or name not in own.coords or there.dtype.kind != "f":
+        if name == "path" or name not in deviations.coords or there.dtype.kind != "f":
             continue
-        here, size = own[name].values, np.nanmax(np.abs(there.values), initial=0.0)
+        here, size = deviations[name].values, np.nanmax(np.abs(there.values), initial=0.0)
         if here.shape != there.shape or not np.allclose(
             here, there.values, rtol=0.0, atol=1e-5 * size, equal_nan=True
         ):
-            raise _wrong(f"the data's coordinate '{name}'", "another one")
+            raise _value_noise_error(f"the data's coordinate '{name}'", "another one")
 
 
-def _wrong(expected: str, got: str) -> DataError:
+def _value_noise_error(expected: str, got: str) -> DataError:
     fix = "give the standard deviation of each value on the times and points of the data"
     return DataError("observation_noise", expected=expected, got=got, fix=fix)
 
@@ -478,13 +485,15 @@ def stack(
                [0. , 0.5, 2. ]])
     """
     names, unit = check_dims(dims), check_unit(time_unit)
-    singles = [_single(i, path, names, unit) for i, path in enumerate(_check_list(paths))]
+    singles = [
+        _check_single_path(i, path, names, unit) for i, path in enumerate(_check_list(paths))
+    ]
     singles = _on_one_clock(singles, unit)
     _check_same_points(singles, names)
     if not all(np.array_equal(one[TIME], singles[0][TIME]) for one in singles):
         n_times = max(one.sizes[TIME] for one in singles)
-        singles = [_padded(one, n_times) for one in singles]
-    return as_fields(_joined(singles), dims=names)
+        singles = [_pad_path(one, n_times) for one in singles]
+    return as_fields(_concatenate_paths(singles), dims=names)
 
 
 def _check_list(paths: Any) -> list[xr.DataArray]:
@@ -496,7 +505,7 @@ def _check_list(paths: Any) -> list[xr.DataArray]:
     return list(paths)
 
 
-def _single(
+def _check_single_path(
     position: int, path: xr.DataArray, dims: tuple[str, ...], unit: str | None
 ) -> xr.DataArray:
     """A path with dims (path, time, *dims), its dates still dates."""
@@ -547,7 +556,7 @@ def _check_same_points(singles: list[xr.DataArray], dims: tuple[str, ...]) -> No
                 )
 
 
-def _padded(one: xr.DataArray, n_times: int) -> xr.DataArray:
+def _pad_path(one: xr.DataArray, n_times: int) -> xr.DataArray:
     """A path whose time merely counts, its times in ``path_time``."""
     times = one[TIME].variable
     row = np.full((1, n_times), np.nan)
@@ -557,7 +566,7 @@ def _padded(one: xr.DataArray, n_times: int) -> xr.DataArray:
     return counted.assign_coords({PATH_TIME: ((PATH, TIME), row, times.attrs)})
 
 
-def _joined(singles: list[xr.DataArray]) -> xr.DataArray:
+def _concatenate_paths(singles: list[xr.DataArray]) -> xr.DataArray:
     labels = [one[PATH].values[0] for one in singles]
     if len({type(label) for label in labels}) > 1 or len(set(labels)) < len(labels):
         labels = list(range(len(singles)))

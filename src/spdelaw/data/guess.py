@@ -29,14 +29,13 @@ from spdelaw.domains.interval import Interval
 from spdelaw.domains.sphere import Sphere
 from spdelaw.errors import DataError, InputError
 
-# ---------- What the dims of a file mean, by the CF conventions and by common names, with the
-# reasons
+# ---------- Layout: what the dims of a file mean, by the CF conventions and by common names
 
 
-#: A band of latitudes no wider than this, in degrees, may be averaged without asking.
-BAND = 20.0
+#: A band of latitudes no wider than this, in degrees, may be averaged by default.
+NARROW_BAND = 20.0
 #: Degrees beyond the ends of a range, so that rounding leaves no longitude out.
-MARGIN = 1e-4
+LONGITUDE_MARGIN = 1e-4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,18 +72,25 @@ def guess_layout(
     name = guess_variable(dataset, variable)
     array = dataset[name]
     reasons = [] if variable or len(dataset.data_vars) == 1 else [f"variable {name}"]
-    time, paths, rename, told = time_and_paths(array)
+    time, paths, rename, time_reasons = time_and_paths(array)
     space = [str(d) for d in array.dims if d not in (time, *paths, *average)]
-    named, extra, why = _space_names(array, space, dims, along)
+    named, extra, space_reasons = _space_names(array, space, dims, along)
     changed = {old: new for old, new in named.items() if old != new}
     if changed:
         rename |= {old: new for old, new in changed.items() if old in array.dims}
         words = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
-        told.append(f"space is {', '.join(words)}")
-    select, turned = _across(array, [old for old, new in named.items() if new != "lon"])
-    why += turned
+        time_reasons.append(f"space is {', '.join(words)}")
+    select, longitude_reasons = _longitudes_across_jump(
+        array, [old for old, new in named.items() if new != "lon"]
+    )
+    space_reasons += longitude_reasons
     how = Preparation(variable=name, select=select, average=(*average, *extra), rename=rename)
-    return Guess(how, reasons + told + why, tuple(d for d in dims if d in named.values()), time)
+    return Guess(
+        how,
+        reasons + time_reasons + space_reasons,
+        tuple(d for d in dims if d in named.values()),
+        time,
+    )
 
 
 def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
@@ -133,22 +139,22 @@ def _clock_dim(array: xr.DataArray) -> str | None:
 
 
 def time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str], list[str]]:
-    """The dim of time, those of paths, names to change, and what to say."""
+    """The dim of time, those of paths, names to change, and the reasons."""
     time = _clock_dim(array)
     if time is None:
         got, fix = f"dims {tuple(array.dims)}", 'name it "time", or give it the attribute axis="T"'
         raise DataError(f"variable '{array.name}'", expected="a dim of time", got=got, fix=fix)
     lead = dim_that(array, is_lead) is not None
-    rest = [str(d) for d in array.dims if d != time]
-    paths = [d for d in rest if is_path(array, d) or is_start(array, d)]
+    other_dims = [str(d) for d in array.dims if d != time]
+    paths = [d for d in other_dims if is_path(array, d) or is_start(array, d)]
     if lead and not any(is_start(array, d) for d in paths):
-        paths += [d for d in rest if is_time(array, d)]
-    if lead or len(paths) > 1:  # stacked at the door, under names of its own
-        told = [f"{time} is time"] if time != "time" else []
+        paths += [d for d in other_dims if is_time(array, d)]
+    if lead or len(paths) > 1:  # paths are stacked later, under other names
+        reasons = [f"{time} is time"] if time != "time" else []
         which = f"pair of {' and '.join(paths)}" if len(paths) > 1 else f"entry of {''.join(paths)}"
-        return time, paths, {}, told + ([f"each {which} is a path"] if paths else [])
-    found = [(time, "time"), *((path, "path") for path in paths)]
-    rename = {old: new for old, new in found if old != new}
+        return time, paths, {}, reasons + ([f"each {which} is a path"] if paths else [])
+    roles = [(time, "time"), *((path, "path") for path in paths)]
+    rename = {old: new for old, new in roles if old != new}
     return time, paths, rename, [f"{old} is {new}" for old, new in rename.items()]
 
 
@@ -164,10 +170,10 @@ def _space_names(
         return {along: "x"}, [d for d in space if d != along], []
     places = scattered_places(array, space)
     if places is not None and len(dims) > 1:
-        return _scattered(array, places, dims)
+        return _names_of_scattered_points(array, places, dims)
     if len(dims) > 1:
-        return _several(array, space, dims)
-    chosen, extra, why = _space(array, space)
+        return _names_of_several_dims(array, space, dims)
+    chosen, extra, why = _single_space_dim(array, space)
     return {chosen: "x"}, extra, why
 
 
@@ -186,7 +192,7 @@ def scattered_places(array: xr.DataArray, space: list[str]) -> tuple[str, ...] |
     return None
 
 
-def _scattered(
+def _names_of_scattered_points(
     array: xr.DataArray, places: tuple[str, ...], dims: tuple[str, ...]
 ) -> tuple[dict[str, str], list[str], list[str]]:
     along = [str(d) for d in array[places[0]].dims]
@@ -202,108 +208,108 @@ def _scattered(
 
 
 def without_single(array: xr.DataArray, space: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Dims with more than one entry, the others, and that this is why."""
+    """Dims with more than one entry, the others, and the reason for each of these."""
     single = [dim for dim in space if array.sizes[dim] == 1]
-    rest = [dim for dim in space if dim not in single] or single[:1]
-    single = [dim for dim in single if dim not in rest]
-    return rest, single, [f"{dim} has one entry" for dim in single]
+    long_dims = [dim for dim in space if dim not in single] or single[:1]
+    single = [dim for dim in single if dim not in long_dims]
+    return long_dims, single, [f"{dim} has one entry" for dim in single]
 
 
-def _several(
+def _names_of_several_dims(
     array: xr.DataArray, space: list[str], dims: tuple[str, ...]
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """Old to new names of several spatial dims, dims to average over, and why.
 
     A longitude is ``lon`` or ``x``, a latitude ``lat`` or ``y``; without them the order counts.
     """
-    rest, single, why = without_single(array, space)
+    long_dims, single, why = without_single(array, space)
     if "z" in dims:
-        dims = dims[: max(len(rest), 2)]
-    lat = [dim for dim in rest if is_latitude(array, dim)]
-    lon = [dim for dim in rest if is_longitude(array, dim)]
-    if set(rest) == set(dims):
-        return {dim: dim for dim in rest}, single, why
-    if len(rest) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
+        dims = dims[: max(len(long_dims), 2)]
+    lat = [dim for dim in long_dims if is_latitude(array, dim)]
+    lon = [dim for dim in long_dims if is_longitude(array, dim)]
+    if set(long_dims) == set(dims):
+        return {dim: dim for dim in long_dims}, single, why
+    if len(long_dims) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
         meant = ("lon", "lat") if "lon" in dims else ("x", "y")
         return dict(zip((lon[0], lat[0]), meant, strict=True)), single, why
-    if len(rest) == len(dims) and "lon" not in dims:
+    if len(long_dims) == len(dims) and "lon" not in dims:
         across = [*lon, *lat] if len(lat) == len(lon) == 1 else []
-        ordered = across + [dim for dim in rest if dim not in across]
+        ordered = across + [dim for dim in long_dims if dim not in across]
         return dict(zip(ordered, dims, strict=True)), single, why
     raise DataError(
         f"variable '{array.name}'",
         expected=f"spatial dims that can be {', '.join(dims)}",
-        got=f"spatial dims {' and '.join(rest) or 'none'}",
+        got=f"spatial dims {' and '.join(long_dims) or 'none'}",
         fix="choose one entry of a dim with --select DIM=VALUE, average it with --average DIM, "
         "or choose another domain",
     )
 
 
-def _space(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
+def _single_space_dim(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
     """The spatial dim, dims to average over, and why."""
-    rest, single, why = without_single(array, space)
-    if len(rest) == 1:
-        return rest[0], single, why
-    band = narrow_band(array, rest)
+    long_dims, single, why = without_single(array, space)
+    if len(long_dims) == 1:
+        return long_dims[0], single, why
+    band = narrow_band(array, long_dims)
     if band is not None:
         width = float(np.ptp(array[band].values.astype(float)))
-        told = f"mean over {band} by area, a band of {width:.3g} degrees"
-        (other,) = [dim for dim in rest if dim != band]
-        return other, [*single, band], [*why, told]
-    dims = " and ".join(rest) or "none"
+        band_reason = f"mean over {band} by area, a band of {width:.3g} degrees"
+        (other,) = [dim for dim in long_dims if dim != band]
+        return other, [*single, band], [*why, band_reason]
+    dims = " and ".join(long_dims) or "none"
     raise DataError(
         f"variable '{array.name}'",
         expected="one spatial dim, or a narrow band of latitudes",
         got=f"spatial dims {dims}",
-        fix=f"pass --along {rest[-1]} with --average {rest[0]}, or cut a band out: "
-        f"--select {rest[0]}=-2:2, or keep all with --domain box or sphere"
-        if len(rest) > 1
+        fix=f"pass --along {long_dims[-1]} with --average {long_dims[0]}, or cut a band out: "
+        f"--select {long_dims[0]}=-2:2, or keep all with --domain box or sphere"
+        if len(long_dims) > 1
         else "check the dims of the variable",
     )
 
 
-def narrow_band(array: xr.DataArray, rest: list[str]) -> str | None:
+def narrow_band(array: xr.DataArray, space: list[str]) -> str | None:
     """The latitude of two spatial dims, where it is a narrow band."""
-    latitudes = [dim for dim in rest if is_latitude(array, dim)]
-    if len(rest) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
+    latitudes = [dim for dim in space if is_latitude(array, dim)]
+    if len(space) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
         return None
     band = latitudes[0]
-    (other,) = [dim for dim in rest if dim != band]
+    (other,) = [dim for dim in space if dim != band]
     if other in array.coords and in_radians(array, band, other):
         return None
     width: Any = np.ptp(array[band].values.astype(float))
-    return band if width <= BAND else None
+    return band if width <= NARROW_BAND else None
 
 
-def _across(
+def _longitudes_across_jump(
     array: xr.DataArray, space: list[str]
 ) -> tuple[dict[str, tuple[float, float]], list[str]]:
     """Range of longitudes that lie together, where their numbers jump between them, and why."""
     for name in [n for n in space if n in array.coords and is_longitude(array, n)]:
         lon = np.asarray(array[name].values, dtype=float)
         west, east = longitudes_together(lon)
-        if east - west >= np.ptp(lon[np.isfinite(lon)]) - MARGIN:
+        if east - west >= np.ptp(lon[np.isfinite(lon)]) - LONGITUDE_MARGIN:
             continue
-        told = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
-        return {name: (west - MARGIN, east + MARGIN)}, [told]
+        reason = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
+        return {name: (west - LONGITUDE_MARGIN, east + LONGITUDE_MARGIN)}, [reason]
     return {}, []
 
 
-# ---------- Sphere, box or interval, its ends and what happens there, from coordinates and values
+# ---------- Domain and boundary conditions, from coordinates and values
 
 
 #: Mean square at the ends, relative to that of the whole, below which they count as zero.
-PINNED = 1e-3
+ZERO_ENDS_SHARE = 1e-3
 #: Degrees of longitude and latitude from which a field is one on the globe.
 GLOBAL_LON, GLOBAL_LAT = 270.0, 90.0
 #: How many times as long as wide a band of latitudes is that counts as a line.
-SLENDER = 3.0
+LINE_ASPECT = 3.0
 #: Longest step for which a finer unit of time than days is used, in days.
-HOURLY, SECONDLY = 0.25, 1.0 / 288
+SHORTEST_DAILY_STEP, SHORTEST_HOURLY_STEP = 0.25, 1.0 / 288
 
 
 class Side(NamedTuple):
-    """What a field does at the two ends of a coordinate."""
+    """Boundary condition of a field at the two ends of a coordinate."""
 
     boundary: str
     ends: tuple[float, float]
@@ -313,40 +319,40 @@ class Side(NamedTuple):
 def guess_domain(
     dataset: xr.Dataset, variable: str | None = None, average: tuple[str, ...] = ()
 ) -> tuple[str, str]:
-    """Name of a domain for a raw data set, and why."""
+    """Name of a domain for a raw data set, and the reason."""
     dataset = with_places(dataset)
     array = dataset[guess_variable(dataset, variable)]
     time, paths, _, _ = time_and_paths(array)
     space = [str(d) for d in array.dims if d not in (time, *paths, *average)]
     places = scattered_places(array, space)
-    rest, _, _ = without_single(array, space)
-    lat = [d for d in rest if is_latitude(array, d) and d in array.coords]
-    lon = [d for d in rest if is_longitude(array, d) and d in array.coords]
-    band = _slender_band(array, rest)
-    if places is None and len(rest) == 2 and lat and lon and not band:
+    long_dims, _, _ = without_single(array, space)
+    lat = [d for d in long_dims if is_latitude(array, d) and d in array.coords]
+    lon = [d for d in long_dims if is_longitude(array, d) and d in array.coords]
+    band = _slender_band(array, long_dims)
+    if places is None and len(long_dims) == 2 and lat and lon and not band:
         places = (lat[0], lon[0])
-    if places is None and (len(rest) < 2 or band):
+    if places is None and (len(long_dims) < 2 or band):
         return "interval", "interval, because there is one spatial dim"
     if places is None:
-        return "box", f"box, because there are {len(rest)} spatial dims"
+        return "box", f"box, because there are {len(long_dims)} spatial dims"
     if not is_latitude(array, places[0]):
         return "box", "box, because there are two coordinates of space"
     if in_radians(array, *places):
         return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
-    return _on_earth(array[places[0]].values, array[places[1]].values)
+    return _sphere_or_box(array[places[0]].values, array[places[1]].values)
 
 
-def _slender_band(array: xr.DataArray, rest: list[str]) -> bool:
+def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
     """Whether two spatial dims are a narrow band of latitudes, much longer than wide."""
-    band = narrow_band(array, rest)
-    lon = [dim for dim in rest if dim in array.coords and is_longitude(array, dim)]
+    band = narrow_band(array, space)
+    lon = [dim for dim in space if dim in array.coords and is_longitude(array, dim)]
     if band is None or not lon:
         return band is not None
     west, east = longitudes_together(array[lon[0]].values.astype(float))
-    return east - west >= SLENDER * float(np.ptp(array[band].values.astype(float)))
+    return east - west >= LINE_ASPECT * float(np.ptp(array[band].values.astype(float)))
 
 
-def _on_earth(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
+def _sphere_or_box(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
     """A sphere where places go around the globe, else a box in degrees."""
     west, east = longitudes_together(lon)
     wide = east - west
@@ -367,7 +373,7 @@ def guess_boundary(fields: xr.DataArray) -> Side:
 
 
 def guess_side(fields: xr.DataArray, dim: str) -> Side:
-    """What canonical fields do at the ends of a coordinate, on a grid or at scattered points."""
+    """Boundary condition of canonical fields along a coordinate, on a grid or scattered."""
     x = np.sort(np.asarray(fields[dim].values, dtype=float))
     ends = (float(x[0]), float(x[-1]))
     if ends[0] == ends[1]:
@@ -383,10 +389,10 @@ def guess_side(fields: xr.DataArray, dim: str) -> Side:
         return Side("periodic", around, "periodic, because the longitudes go all around")
     outer = fields.isel({dim: [0, -1]}).values
     with np.errstate(invalid="ignore"):
-        seen = np.isfinite(outer).any()
-        edge = np.nanmean(outer**2) if seen else np.inf
+        has_edge_values = np.isfinite(outer).any()
+        edge = np.nanmean(outer**2) if has_edge_values else np.inf
         overall = np.nanmean(fields.values**2)
-    if edge <= PINNED * overall:
+    if edge <= ZERO_ENDS_SHARE * overall:
         return Side("dirichlet", ends, "dirichlet, because the field is zero at both ends")
     return Side("neumann", ends, "neumann, because the field is free at its ends")
 
@@ -395,16 +401,16 @@ def guess_unit(times: np.ndarray) -> str:
     """Unit in which dates are counted: days, or hours or seconds where steps are short."""
     seconds = to_numbers(xr.Variable("time", times), "seconds").values
     step = float(np.median(np.diff(np.sort(seconds)))) / 86400.0
-    if step >= HOURLY:
+    if step >= SHORTEST_DAILY_STEP:
         return "days"
-    return "hours" if step >= SECONDLY else "seconds"
+    return "hours" if step >= SHORTEST_HOURLY_STEP else "seconds"
 
 
-# ---------- Domain and preparation of raw data, guessed as the shell does where nobody says them
+# ---------- Domain and preparation of raw data where the user gives neither
 
 
 #: Spatial dims of the domains that can be guessed.
-DIMS = {"interval": ("x",), "box": ("x", "y", "z"), "sphere": ("lat", "lon")}
+DOMAIN_DIMS = {"interval": ("x",), "box": ("x", "y", "z"), "sphere": ("lat", "lon")}
 
 
 def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
@@ -420,14 +426,15 @@ def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain
         reduced = cut.reduce(raw)
         selected = reduced.to_dataset(name=reduced.name or "field")
     name, _ = guess_domain(selected, how.variable, how.average)
-    guess = guess_layout(selected, how.variable, None, how.average, DIMS[name])
-    found = guess.preparation
+    guess = guess_layout(selected, how.variable, None, how.average, DOMAIN_DIMS[name])
+    guessed = guess.preparation
     how = dataclasses.replace(
-        how, variable=found.variable, select={**found.select, **how.select}, average=found.average,
-        rename={**found.rename, **how.rename}, time_unit=how.time_unit or _unit(raw, guess.time),
+        how, variable=guessed.variable, select={**guessed.select, **how.select},
+        average=guessed.average, rename={**guessed.rename, **how.rename},
+        time_unit=how.time_unit or _time_unit(raw, guess.time),
     )  # fmt: skip
     fields = how.learn(raw, guess.dims).apply(raw, guess.dims)
-    return _domain(name, fields, guess.dims), how
+    return _build_domain(name, fields, guess.dims), how
 
 
 def _dataset(data: Any) -> xr.Dataset:
@@ -441,7 +448,7 @@ def _dataset(data: Any) -> xr.Dataset:
     raise InputError("domain", expected=expected, got=got, fix=fix)
 
 
-def _unit(raw: xr.Dataset, time: str) -> str | None:
+def _time_unit(raw: xr.Dataset, time: str) -> str | None:
     if time not in raw.coords or raw[time].ndim != 1 or raw.sizes[time] < 2:
         return None
     values = raw[time].values
@@ -449,7 +456,7 @@ def _unit(raw: xr.Dataset, time: str) -> str | None:
     return guess_unit(values) if dated else None
 
 
-def _domain(name: str, fields: xr.DataArray, dims: tuple[str, ...]) -> AbstractDomain:
+def _build_domain(name: str, fields: xr.DataArray, dims: tuple[str, ...]) -> AbstractDomain:
     if name == "sphere":
         return Sphere()
     if name == "interval":

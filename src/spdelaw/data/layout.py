@@ -28,7 +28,7 @@ LATITUDE_NAMES = ("lat", "latitude")
 LATITUDE_UNITS = ("degrees_north", "degree_north", "degree_n", "degrees_n")
 LONGITUDE_NAMES = ("lon", "longitude")
 LONGITUDE_UNITS = ("degrees_east", "degree_east", "degree_e", "degrees_e")
-#: Words in which angles are said to be in radians.
+#: Units of angles in radians.
 RADIANS = ("radian", "radians", "rad")
 
 Test = Callable[[xr.DataArray | xr.Dataset, str], bool]
@@ -45,30 +45,30 @@ def is_time(data: xr.DataArray | xr.Dataset, name: str) -> bool:
 
 def is_path(data: xr.DataArray | xr.Dataset, name: str) -> bool:
     """Whether the entries of a dim are realisations."""
-    return _is(data, name, "realization", PATH_NAMES)
+    return _matches_convention(data, name, "realization", PATH_NAMES)
 
 
 def is_lead(data: xr.DataArray | xr.Dataset, name: str) -> bool:
     """Whether a dim is the time since the start of a forecast."""
-    return _is(data, name, "forecast_period", LEAD_NAMES)
+    return _matches_convention(data, name, "forecast_period", LEAD_NAMES)
 
 
 def is_start(data: xr.DataArray | xr.Dataset, name: str) -> bool:
     """Whether a dim is the start of forecasts."""
-    return _is(data, name, "forecast_reference_time", START_NAMES)
+    return _matches_convention(data, name, "forecast_reference_time", START_NAMES)
 
 
 def is_latitude(data: xr.DataArray | xr.Dataset, name: str) -> bool:
     """Whether a coordinate is a latitude."""
-    return _is(data, name, "latitude", LATITUDE_NAMES, LATITUDE_UNITS)
+    return _matches_convention(data, name, "latitude", LATITUDE_NAMES, LATITUDE_UNITS)
 
 
 def is_longitude(data: xr.DataArray | xr.Dataset, name: str) -> bool:
     """Whether a coordinate is a longitude."""
-    return _is(data, name, "longitude", LONGITUDE_NAMES, LONGITUDE_UNITS)
+    return _matches_convention(data, name, "longitude", LONGITUDE_NAMES, LONGITUDE_UNITS)
 
 
-def _is(
+def _matches_convention(
     data: xr.DataArray | xr.Dataset,
     name: str,
     standard: str,
@@ -76,8 +76,8 @@ def _is(
     units: tuple[str, ...] = (),
 ) -> bool:
     """By standard name, units or name."""
-    known = name in data.coords or (isinstance(data, xr.Dataset) and name in data)
-    attrs = data[name].attrs if known else {}
+    has_attrs = name in data.coords or (isinstance(data, xr.Dataset) and name in data)
+    attrs = data[name].attrs if has_attrs else {}
     return (
         attrs.get("standard_name") == standard
         or str(attrs.get("units", "")).lower() in units
@@ -99,7 +99,7 @@ def coordinate(data: xr.DataArray, test: Test) -> str | None:
 
 
 def in_radians(data: xr.DataArray, lat: str, lon: str) -> bool:
-    """Whether latitudes and longitudes are said to be in radians, or look like it."""
+    """Whether latitudes and longitudes have units of radians, or values that look like it."""
     units = {str(data[name].attrs.get("units", "")).lower() for name in (lat, lon)}
     if units & set(RADIANS):
         return True
@@ -199,15 +199,15 @@ def _check_names(array: xr.DataArray, space: tuple[str, ...]) -> None:
     expected = f"dims ({PATH}, {TIME}, {', '.join(space)}) in any order, {PATH} optional"
     missing = [dim for dim in (TIME, *space) if dim not in array.dims]
     if missing:
-        fix = _missing_dim(array, missing[0])
+        fix = _advice_for_missing_dim(array, missing[0])
         raise DataError(f"dim '{missing[0]}'", expected=expected, got=got, fix=fix)
     extra = [str(dim) for dim in array.dims if dim not in (PATH, TIME, *space)]
     if extra:
-        fix = _advice(array, extra[0])
+        fix = _advice_for_extra_dim(array, extra[0])
         raise DataError(f"dim '{extra[0]}'", expected=expected, got=got, fix=fix)
 
 
-def _missing_dim(array: xr.DataArray, dim: str) -> str:
+def _advice_for_missing_dim(array: xr.DataArray, dim: str) -> str:
     left = [str(d) for d in array.dims if d not in (PATH, TIME)]
     if dim == VARIABLE:
         return "pass a Dataset with one variable per field, or xr.concat([u, v], 'variable')"
@@ -221,7 +221,7 @@ def _missing_dim(array: xr.DataArray, dim: str) -> str:
     )
 
 
-def _advice(array: xr.DataArray, dim: str) -> str:
+def _advice_for_extra_dim(array: xr.DataArray, dim: str) -> str:
     if array.sizes[dim] == 1:
         return f'remove it with data.squeeze("{dim}")'
     if dim == VARIABLE:
@@ -229,11 +229,11 @@ def _advice(array: xr.DataArray, dim: str) -> str:
             "read a file of several fields with dims=None; fit them with terms by field, or on "
             "sl.Fields(domain); one: data.sel(...)"
         )
-    told = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
-    told += f'longitudes), lat=("{dim}", latitudes)); '
+    advice = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
+    advice += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:
-        told += f'if they are realisations, data.rename({dim}="{PATH}"); '
-    return told + f'if they are layers, fit each, or their mean: data.mean("{dim}")'
+        advice += f'if they are realisations, data.rename({dim}="{PATH}"); '
+    return advice + f'if they are layers, fit each, or their mean: data.mean("{dim}")'
 
 
 def _with_path(array: xr.DataArray) -> xr.DataArray:
@@ -257,7 +257,7 @@ def label_paths(fields: xr.DataArray) -> xr.DataArray:
     """Fields whose paths have distinct labels: integers or strings, 0, 1, ... by default."""
     if PATH not in fields.coords:
         return fields.assign_coords({PATH: np.arange(fields.sizes[PATH])})
-    labels = _labels(fields[PATH].values)
+    labels = _path_labels(fields[PATH].values)
     unique, counts = np.unique(labels, return_counts=True)
     if len(unique) < len(labels):
         got = f"label {unique[counts > 1][0]} more than once"
@@ -268,7 +268,7 @@ def label_paths(fields: xr.DataArray) -> xr.DataArray:
     return fields.assign_coords({PATH: (PATH, labels, fields[PATH].attrs)})
 
 
-def _labels(values: np.ndarray) -> np.ndarray:
+def _path_labels(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "iu":
         return values.astype(np.int64)
     if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
@@ -288,7 +288,7 @@ def order_time(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
     if len(values) > 1 and np.all(values[1:] < values[:-1]):
         fields, values = fields.isel({TIME: slice(None, None, -1)}), values[::-1]
     _check_increasing(values, time.attrs)
-    return _replaced(fields, TIME, xr.Variable(TIME, values, time.attrs))
+    return _replace_coordinate(fields, TIME, xr.Variable(TIME, values, time.attrs))
 
 
 def _with_path_times(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
@@ -301,17 +301,17 @@ def _with_path_times(fields: xr.DataArray, unit: str | None) -> xr.DataArray:
     _check_path_times(values)
     if TIME not in fields.coords:
         fields = fields.assign_coords({TIME: np.arange(fields.sizes[TIME], dtype=float)})
-    return _replaced(fields, PATH_TIME, xr.Variable((PATH, TIME), values, times.attrs))
+    return _replace_coordinate(fields, PATH_TIME, xr.Variable((PATH, TIME), values, times.attrs))
 
 
 def _check_path_times(values: np.ndarray) -> None:
-    known = ~np.isnan(values)
-    # Increasing where both neighbours are known; a known time after an unknown one is a hole.
-    wrong = (values[:, 1:] <= values[:, :-1]) | (known[:, 1:] & ~known[:, :-1])
-    if not known[:, 0].all() or wrong.any():
-        path = int(np.argmax(~known[:, 0] | wrong.any(axis=1)))
+    has_time = ~np.isnan(values)
+    # Increasing where both neighbours are known; a known time after an unknown one is a gap.
+    wrong = (values[:, 1:] <= values[:, :-1]) | (has_time[:, 1:] & ~has_time[:, :-1])
+    if not has_time[:, 0].all() or wrong.any():
+        path = int(np.argmax(~has_time[:, 0] | wrong.any(axis=1)))
         expected = "strictly increasing times in each path, NaN only as padding at the end"
-        got = f"times {_shown(values[path])} in the path at position {path}"
+        got = f"times {_short_text(values[path])} in the path at position {path}"
         fix = "sort each path in time and move its padding to the end; stack() does both"
         raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
 
@@ -320,9 +320,9 @@ def order_space(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Fields with numeric space coordinates, increasing on grids; the data follow."""
     check_degrees(fields, dims)
     if POINT in fields.dims:
-        return _scattered(fields, dims)
+        return _check_scattered(fields, dims)
     for dim in dims:
-        fields = fields if _is_named(fields, dim) else _sorted(fields, dim)
+        fields = fields if _is_named(fields, dim) else _sort_along(fields, dim)
     return fields
 
 
@@ -346,7 +346,7 @@ def _is_named(fields: xr.DataArray, dim: str) -> bool:
     return all(isinstance(name, str) for name in names)
 
 
-def _sorted(fields: xr.DataArray, dim: str) -> xr.DataArray:
+def _sort_along(fields: xr.DataArray, dim: str) -> xr.DataArray:
     coordinate = _coordinate(fields, dim)
     values = numeric(dim, coordinate)
     order = np.argsort(values, kind="stable")
@@ -356,10 +356,10 @@ def _sorted(fields: xr.DataArray, dim: str) -> xr.DataArray:
         fields = fields.isel({dim: slice(None, None, -1) if reverse else order})
         values = values[order]
     _check_distinct(dim, values)
-    return _replaced(fields, dim, xr.Variable(dim, values, coordinate.attrs))
+    return _replace_coordinate(fields, dim, xr.Variable(dim, values, coordinate.attrs))
 
 
-def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _check_scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     for dim in dims:
         coordinate = _coordinate(fields, dim)
         if coordinate.dims == (POINT,) and _is_named(fields, dim):
@@ -369,7 +369,7 @@ def _scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
             fix = "give each scattered point its coordinates along the dim 'point'"
             raise DataError(f"coordinate '{dim}'", expected="dims (point,)", got=got, fix=fix)
         values = numeric(dim, coordinate)
-        fields = _replaced(fields, dim, xr.Variable(POINT, values, coordinate.attrs))
+        fields = _replace_coordinate(fields, dim, xr.Variable(POINT, values, coordinate.attrs))
     places = np.stack([numbered(fields[dim].values) for dim in dims], axis=1)
     unique, counts = np.unique(places, axis=0, return_counts=True)
     if len(unique) < len(places):
@@ -389,8 +389,8 @@ def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.nda
     values = coordinate.values.astype(np.float64, copy=False)
     wrong = np.isinf(values) if missing else ~np.isfinite(values)
     if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        got = f"{values[place]} at index {place if len(place) > 1 else place[0]}"
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
+        got = f"{values[index]} at index {index if len(index) > 1 else index[0]}"
         fix = "give each entry its coordinate"
         raise DataError(f"coordinate '{name}'", expected="finite numbers", got=got, fix=fix)
     return values
@@ -405,7 +405,7 @@ def _coordinate(fields: xr.DataArray, name: str) -> xr.Variable:
     raise DataError(f"coordinate '{name}'", expected=expected, got="none", fix=fix)
 
 
-def _replaced(fields: xr.DataArray, name: str, new: xr.Variable) -> xr.DataArray:
+def _replace_coordinate(fields: xr.DataArray, name: str, new: xr.Variable) -> xr.DataArray:
     old = fields[name].variable
     if old.dtype == new.dtype and old.attrs == new.attrs and np.array_equal(old, new, True):
         return fields
@@ -417,7 +417,7 @@ def _check_increasing(values: np.ndarray, clock: Mapping[Any, Any]) -> None:
         return
     _check_distinct(TIME, np.sort(values), clock)
     at = int(np.argmax(values[1:] < values[:-1])) + 1
-    late, early = (_moment(values[i], clock) for i in (at, at - 1))
+    late, early = (_time_text(values[i], clock) for i in (at, at - 1))
     expected, got = "increasing or decreasing times", f"{late} after {early} at index {at}"
     fix = 'data.sortby("time"), if the order of the rows is really arbitrary'
     raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
@@ -426,17 +426,17 @@ def _check_increasing(values: np.ndarray, clock: Mapping[Any, Any]) -> None:
 def _check_distinct(name: str, ordered: np.ndarray, clock: Mapping[Any, Any] = NO_CLOCK) -> None:
     repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
     if repeated.size:
-        got = f"{_moment(ordered[repeated[0]], clock)} more than once"
+        got = f"{_time_text(ordered[repeated[0]], clock)} more than once"
         fix = f'average them: data.groupby("{name}").mean()'
         raise DataError(f"coordinate '{name}'", expected="distinct values", got=got, fix=fix)
 
 
-def _moment(value: float, clock: Mapping[Any, Any]) -> str:
-    """A number as the date that it is, where a clock says so."""
+def _time_text(value: float, clock: Mapping[Any, Any]) -> str:
+    """A time as text: a date where its clock counts from one, else a number."""
     if " since " not in str(clock.get("units", "")):
         return str(value)
     return str(to_dates(np.array([value]), clock)[0])[:19].removesuffix("T00:00:00")
 
 
-def _shown(values: np.ndarray) -> str:
+def _short_text(values: np.ndarray) -> str:
     return np.array2string(values, threshold=6, precision=6)

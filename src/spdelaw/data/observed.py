@@ -1,4 +1,4 @@
-"""Observed data: canonical, prepared and surveyed once; what every fit works on."""
+"""Observed data: canonical, prepared and surveyed once; the input of every fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.domains.products import Products
 from spdelaw.errors import DataError, DomainError, InputError
 
-# ---------- What there is in a data set, from one pass over its pieces
+# ---------- Survey: counts and sums of a data set, from one pass over its pieces
 #
 # A piece is an array (paths, times, points) of a data set that is cut in paths and times. Surveys
 # of pieces that follow one another in time join to that of their paths, those of paths to that of
@@ -36,12 +36,12 @@ class Survey(NamedTuple):
         size: values, missing ones included.
         missing: values that are NaN.
         infinite: values that are not finite, NaN apart.
-        times_seen: how often each point is seen, (M,).
-        total: sum of what is seen there, (M,).
+        times_seen: number of observations of each point, (M,).
+        total: sum of the observations of each point, (M,).
         least: fewest values of a row that has any.
         change: largest range over time of a path at a point.
         largest: largest absolute value.
-        rows: whether any path sees anything at a time, (T,).
+        rows: whether any path has an observation at a time, (T,).
     """
 
     size: int
@@ -55,25 +55,25 @@ class Survey(NamedTuple):
     rows: Array
 
     @property
-    def seen(self) -> Array:
-        """Points that are seen at least once, (M,)."""
+    def is_observed(self) -> Array:
+        """Points with at least one observation, (M,)."""
         return self.times_seen > 0
 
     @property
     def where_observed(self) -> Survey:
-        """Survey of the same data without points that are never seen."""
-        unseen = int((~self.seen).sum())
-        rows = self.size // len(self.seen)
+        """Survey of the same data without points that are never observed."""
+        unseen = int((~self.is_observed).sum())
+        rows = self.size // len(self.is_observed)
         return self._replace(
             size=self.size - rows * unseen,
             missing=self.missing - rows * unseen,
-            times_seen=self.times_seen[self.seen],
-            total=self.total[self.seen],
+            times_seen=self.times_seen[self.is_observed],
+            total=self.total[self.is_observed],
         )
 
     def at_times(self, keep: Array, n_paths: int) -> Survey:
-        """Survey of the same data without times at which nothing is seen."""
-        values = int((~keep).sum()) * n_paths * len(self.seen)
+        """Survey of the same data without times that have no observation."""
+        values = int((~keep).sum()) * n_paths * len(self.is_observed)
         return self._replace(
             size=self.size - values, missing=self.missing - values, rows=self.rows[keep]
         )
@@ -81,7 +81,7 @@ class Survey(NamedTuple):
     @property
     def has_partial_rows(self) -> bool:
         """Whether some row has values at some of these points and not at others."""
-        return self.least < int(self.seen.sum())
+        return self.least < int(self.is_observed.sum())
 
 
 class PieceSurvey(NamedTuple):
@@ -94,15 +94,15 @@ class PieceSurvey(NamedTuple):
 
 def survey_piece(piece: Array) -> PieceSurvey:
     """Survey of one piece (P, T, M)."""
-    known = ~np.isnan(piece)
-    per_row = known.sum(-1)
+    observed = ~np.isnan(piece)
+    per_row = observed.sum(-1)
     some = per_row[per_row > 0]
-    filled = np.where(known, piece, 0.0)
+    filled = np.where(observed, piece, 0.0)
     survey = Survey(
         piece.size,
         piece.size - int(per_row.sum()),
         int(np.isinf(piece).sum()),
-        known.sum((0, 1)),
+        observed.sum((0, 1)),
         filled.sum((0, 1)),
         int(some.min()) if some.size else piece.shape[-1],
         0.0,
@@ -112,20 +112,20 @@ def survey_piece(piece: Array) -> PieceSurvey:
     return PieceSurvey(survey, np.fmax.reduce(piece, axis=1), np.fmin.reduce(piece, axis=1))
 
 
-def in_time(parts: Sequence[PieceSurvey]) -> Survey:
+def join_in_time(pieces: Sequence[PieceSurvey]) -> Survey:
     """Survey of paths from those of their times."""
-    most = np.fmax.reduce([part.most for part in parts])
-    least = np.fmin.reduce([part.least for part in parts])
+    most = np.fmax.reduce([piece.most for piece in pieces])
+    least = np.fmin.reduce([piece.least for piece in pieces])
     span = most - least
     change = float(np.nanmax(span)) if not np.isnan(span).all() else 0.0
-    rows = np.concatenate([part.survey.rows for part in parts])
-    total = parts[0].survey._replace(rows=rows)
-    for part in parts[1:]:
-        total = of_both(total, part.survey._replace(rows=rows))
+    rows = np.concatenate([piece.survey.rows for piece in pieces])
+    total = pieces[0].survey._replace(rows=rows)
+    for piece in pieces[1:]:
+        total = merge_surveys(total, piece.survey._replace(rows=rows))
     return total._replace(change=change)
 
 
-def of_both(a: Survey, b: Survey) -> Survey:
+def merge_surveys(a: Survey, b: Survey) -> Survey:
     """Survey of two sets of paths together."""
     return Survey(
         a.size + b.size,
@@ -142,17 +142,17 @@ def of_both(a: Survey, b: Survey) -> Survey:
 
 # ---------- Observed data, the one type that every part of the package works on
 #
-# Whatever came is made canonical once (`spdelaw.as_fields`), prepared once, flattened once along
+# Input data are made canonical once (`spdelaw.as_fields`), prepared once, flattened once along
 # the points of its domain, and passed on: to a fit, to the methods of a law, to scores, to reports
 # and to the shell. Lazy values stay lazy, as blocks of paths and times.
 
 
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
-#: Bytes of lazy paths that are looked at here to decide what to do.
+#: Bytes of the first lazy paths that are read to decide on a method.
 FIRST_BYTES = 256e6
 #: Squared increments below this share of the squares are rounding.
-UNCHANGED = 1e-14
+CONSTANT_SHARE = 1e-14
 
 
 class Observed(NamedTuple):
@@ -169,13 +169,13 @@ class Observed(NamedTuple):
             paths may have a row in ``values`` that is not in here, see `rows`.
         domain: where the fields live.
         executor: where lazy values are worked on.
-        survey: what one pass over them found.
+        survey: counts and sums from one pass over them.
         std: standard deviations of single values where these came beside the fields
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
         prepared: what was done to raw data first.
         dated: whether the times came as dates.
         start: time at which all paths start, unobserved where their own first time is later.
-        reading: what one pass over the values of the fields found, where they were read.
+        reading: summary of the values of the fields, where they were read.
     """
 
     values: Any
@@ -191,7 +191,7 @@ class Observed(NamedTuple):
     start: float | None = None
     reading: ValueSummary | None = None
 
-    # -- what there is ------------------------------------------------------------------
+    # -- sizes, clock and modes ------------------------------------------------------------------
 
     @property
     def points(self) -> Array:
@@ -205,7 +205,7 @@ class Observed(NamedTuple):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Paths, times and points, as a law says what it was learned from."""
+        """Numbers of paths, times and points, as a law records them."""
         n_times, n_points = int(self.times.shape[-1]), len(self.points)
         return {"n_paths": self.n_paths, "n_times": n_times, "n_points": n_points}
 
@@ -252,14 +252,16 @@ class Observed(NamedTuple):
         """The fields with the spatial dims that they came with."""
         if self.places.dims == self.fields.dims[2:] and self.places.inside is None:
             return self.fields
-        own, places = self.fields, self.places
-        dims = (*own.dims[:2], *places.dims)
-        coords: dict[Any, Any] = {k: v for k, v in own.coords.items() if own.dims[2] not in v.dims}
-        coords |= {k: (*v, own[k].attrs) for k, v in places.coords.items()}
-        if OBSERVATION_STD in own.coords:
-            coords[OBSERVATION_STD] = (dims, places.unflatten(own[OBSERVATION_STD].values))
-        values = _on_grid(own.data, places)
-        return xr.DataArray(values, coords, dims, own.name, own.attrs)
+        fields, places = self.fields, self.places
+        dims = (*fields.dims[:2], *places.dims)
+        coords: dict[Any, Any] = {
+            k: v for k, v in fields.coords.items() if fields.dims[2] not in v.dims
+        }
+        coords |= {k: (*v, fields[k].attrs) for k, v in places.coords.items()}
+        if OBSERVATION_STD in fields.coords:
+            coords[OBSERVATION_STD] = (dims, places.unflatten(fields[OBSERVATION_STD].values))
+        values = _unflatten_blocks(fields.data, places)
+        return xr.DataArray(values, coords, dims, fields.name, fields.attrs)
 
     @property
     def flat(self) -> Observed:
@@ -269,7 +271,7 @@ class Observed(NamedTuple):
         places = places_of_fields(fields, self.domain.dims)._replace(points=self.points)
         return self._replace(places=places, fields=fields)
 
-    # -- what is seen -------------------------------------------------------------------
+    # -- missing values -------------------------------------------------------------------
 
     @property
     def has_gaps(self) -> bool:
@@ -280,29 +282,29 @@ class Observed(NamedTuple):
 
     @property
     def least_observed(self) -> int:
-        """Fewest values of a row that has any; of lazy data what a survey or their first say."""
+        """Fewest values of a row that has any; of lazy data by a survey or the first paths."""
         if self.survey is not None:
             return self.survey.least
-        seen = (~np.isnan(self.first(self.n_paths))).sum(-1)
-        return int(seen[seen > 0].min(initial=self.values.shape[-1]))
+        row_counts = (~np.isnan(self.first(self.n_paths))).sum(-1)
+        return int(row_counts[row_counts > 0].min(initial=self.values.shape[-1]))
 
     def observed_points(self) -> Array:
-        """Whether each point is ever seen, (M,); most data tell by their first row."""
+        """Whether each point is ever observed, (M,); a first row without gaps settles it."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return np.ones(len(self.points), bool)
         survey = self.surveyed().survey if self.is_lazy else self.survey
-        return survey.seen if survey is not None else ~np.isnan(self.values).all((0, 1))
+        return survey.is_observed if survey is not None else ~np.isnan(self.values).all((0, 1))
 
     def _observed_times(self) -> Array:
-        """Whether anything is seen at a time, (T,); of lazy data what a survey knows."""
+        """Whether there is an observation at a time, (T,); of lazy data by their survey."""
         if self.is_lazy:
-            seen = np.ones(len(self.times), bool)
-            seen[1:] = True if self.survey is None else self.survey.rows[1:]
-            return seen
-        seen = ~np.isnan(self.values[0, :, 0])  # most rows are told by one value
-        for t in np.flatnonzero(~seen):
-            seen[t] = t == 0 or not np.isnan(self.values[:, t]).all()
-        return seen
+            observed = np.ones(len(self.times), bool)
+            observed[1:] = True if self.survey is None else self.survey.rows[1:]
+            return observed
+        observed = ~np.isnan(self.values[0, :, 0])  # one value settles most rows
+        for t in np.flatnonzero(~observed):
+            observed[t] = t == 0 or not np.isnan(self.values[:, t]).all()
+        return observed
 
     def check_change(self) -> None:
         """Refuse fields that never change: the widest range over time, path by path."""
@@ -314,39 +316,39 @@ class Observed(NamedTuple):
         size = np.fmax(np.abs(most), np.abs(least))
         check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)
 
-    # -- parts of it --------------------------------------------------------------------
+    # -- subsets --------------------------------------------------------------------
 
     def where_observed(self) -> Observed:
-        """The same without points and times that no path ever sees: they do not exist."""
+        """The same without points and times that no path ever observes."""
         return self.at_observed_points().at_observed_times()
 
     def at_observed_points(self) -> Observed:
-        """The same without points that no path ever sees, such as land."""
+        """The same without points that no path ever observes, such as land."""
         if not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
         observed = self.surveyed() if self.is_lazy else self
-        seen = observed.observed_points()
-        return observed if seen.all() or not seen.any() else observed.at_points(seen)
+        keep = observed.observed_points()
+        return observed if keep.all() or not keep.any() else observed.at_points(keep)
 
     def at_observed_times(self) -> Observed:
-        """The same without times at which nothing is seen, but for the first, where paths start.
+        """The same without times that have no observation, but for the first, where paths start.
 
-        A step over them says the same: transitions are exact for steps of any length.
+        A longer step is equivalent: transitions are exact for steps of any length.
         """
         if self.times.ndim == 2:
             return self
-        seen = self._observed_times()
-        if seen.all():
+        keep = self._observed_times()
+        if keep.all():
             return self
-        survey = None if self.survey is None else self.survey.at_times(seen, self.n_paths)
-        own = seen[len(seen) - self.fields.sizes["time"] :]  # without a row at the start
-        fields = self.fields.isel(time=own)
-        return self._cut((slice(None), seen), times=self.times[seen], fields=fields, survey=survey)
+        survey = None if self.survey is None else self.survey.at_times(keep, self.n_paths)
+        keep_of_fields = keep[len(keep) - self.fields.sizes["time"] :]  # without a row at the start
+        fields = self.fields.isel(time=keep_of_fields)
+        return self._cut((slice(None), keep), times=self.times[keep], fields=fields, survey=survey)
 
     def at_points(self, keep: Array) -> Observed:
         """The same at some points, (M,) boolean; results have holes at the others."""
         survey = None
-        if self.survey is not None and np.array_equal(keep, self.survey.seen):
+        if self.survey is not None and np.array_equal(keep, self.survey.is_observed):
             survey = self.survey.where_observed
         fields = self.fields.isel({self.fields.dims[-1]: keep})
         return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
@@ -366,23 +368,25 @@ class Observed(NamedTuple):
         std = None if self.std is None else self.std[index]
         return self._with(values=self.values[index], std=std, **new)
 
-    # -- the same with something else ---------------------------------------------------
+    # -- other values or clocks ---------------------------------------------------
 
     def _with(self, **new: Any) -> Observed:
-        """Other fields, of which nothing is known that is not said."""
+        """The same with other fields; survey and reading are dropped unless they are given."""
         return self._replace(**{"survey": None, "reading": None, **new})
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
         values = self.values - field
-        own = values
+        field_values = values
         if values.shape != self.fields.shape:
-            own = np.take_along_axis(values, self.rows[..., None], axis=1)
-        return self._with(values=values, fields=self.fields.copy(data=own))
+            field_values = np.take_along_axis(values, self.rows[..., None], axis=1)
+        return self._with(values=values, fields=self.fields.copy(data=field_values))
 
-    def masked(self, seen: Array) -> Observed:
-        """The data of which only some values of the fields are seen, boolean (path, time, M)."""
-        return self.holding(self.fields.copy(data=np.where(seen, self.fields.values, np.nan)))
+    def masked(self, observed_mask: Array) -> Observed:
+        """The data with all values missing but those of a mask, boolean (path, time, M)."""
+        return self.holding(
+            self.fields.copy(data=np.where(observed_mask, self.fields.values, np.nan))
+        )
 
     def starting(self, start: float) -> Observed:
         """Paths from a time on, unobserved where their own first time is later."""
@@ -417,7 +421,7 @@ class Observed(NamedTuple):
         return self.times.ndim == 1 and (self.is_lazy or self.executor.remote)
 
     def in_memory(self) -> Observed:
-        """The same with all values in the memory of this process, looked at."""
+        """The same with all values in the memory of this process, checked."""
         if not self.is_lazy:
             return self
         fields = self.fields.compute()
@@ -456,14 +460,14 @@ class Observed(NamedTuple):
         if self.survey is not None:
             return self
         pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
-        looked = pieces.by_block(executor.map_persist(survey_piece, pieces.flat))
-        found = executor.tree(of_both, executor.map_persist(in_time, looked))
-        if found.infinite or found.missing == found.size:
+        surveys_by_block = pieces.by_block(executor.map_persist(survey_piece, pieces.flat))
+        survey = executor.tree(merge_surveys, executor.map_persist(join_in_time, surveys_by_block))
+        if survey.infinite or survey.missing == survey.size:
             check_values(self.fields)
-        return self._replace(survey=found)
+        return self._replace(survey=survey)
 
 
-def _on_grid(values: Any, places: Places) -> Any:
+def _unflatten_blocks(values: Any, places: Places) -> Any:
     """Values (P, T, M) as (P, T, *shape), lazy ones block by block."""
     if isinstance(values, np.ndarray):
         return places.unflatten(values)
@@ -475,7 +479,7 @@ def _on_grid(values: Any, places: Places) -> Any:
 
 def check_change(increment: float, square: float) -> None:
     """Refuse fields that never change: squared increments against squares, up to rounding."""
-    if not increment > UNCHANGED * square:
+    if not increment > CONSTANT_SHARE * square:
         expected = "fields that change over time"
         got = "constant fields, to one part in ten million"
         fix = (
@@ -485,7 +489,7 @@ def check_change(increment: float, square: float) -> None:
         raise DataError("fields", expected=expected, got=got, fix=fix)
 
 
-# ---------- The door to `Observed`: data made canonical, prepared and flattened once, and checked
+# ---------- From data to `Observed`: made canonical, prepared, flattened and checked once
 
 
 #: Keywords about data that a fit hands to `spdelaw.as_fields`.
@@ -507,20 +511,22 @@ def observe(
         data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
         domain: where the fields live.
         prepare: how to prepare them, or what a preparation has learned already.
-        executor: where lazy values are worked on; they are looked at by a later pass.
-        named: whether the look at values in memory should also tell which data they are.
+        executor: where lazy values are worked on; a later pass reads them.
+        named: whether to read values in memory so that their checksum is known.
         adapter: of `ADAPTER`, beside data that are not prepared.
     """
     if isinstance(data, Observed):
-        return _again(data, domain, prepare, adapter)
+        return _reobserve(data, domain, prepare, adapter)
     check_adapter(adapter, "" if prepare is None else "prepare")
     dims, dated = domain.dims, has_dates(adapter.get("times", data))
     if prepare is None:
         labelled = unchecked_fields(data, dims=dims, **adapter)
         if labelled.chunks is None and not named:
             check_values(labelled)
-        own = observed_fields(labelled, domain, executor=executor, dated=dated)
-        return _read(own, labelled) if labelled.chunks is None and named else own
+        observed = observed_fields(labelled, domain, executor=executor, dated=dated)
+        return (
+            _with_values_read(observed, labelled) if labelled.chunks is None and named else observed
+        )
     if isinstance(prepare, Prepared):
         labelled, prepared = prepare.apply(data, dims), prepare
     else:
@@ -528,12 +534,12 @@ def observe(
     return observed_fields(labelled, domain, prepared, executor=executor, dated=dated)
 
 
-def _read(observed: Observed, labelled: xr.DataArray) -> Observed:
+def _with_values_read(observed: Observed, labelled: xr.DataArray) -> Observed:
     """The same, its values read: `DataError` where the labelled fields break the contract."""
-    found = read_values([observed.fields.values])
-    if not found.is_data or observed.has_own_clocks or observed.fields.size < labelled.size:
+    reading = read_values([observed.fields.values])
+    if not reading.is_data or observed.has_own_clocks or observed.fields.size < labelled.size:
         check_values(labelled)
-    return observed._replace(reading=found)
+    return observed._replace(reading=reading)
 
 
 def observed_fields(
@@ -552,29 +558,29 @@ def observed_fields(
     if noise is not None:
         std = domain.flatten(noise, places).values
         fields = fields.assign_coords({OBSERVATION_STD: (fields.dims, std)})
-    own = Observed(
+    observed = Observed(
         none, none, places, fields, domain, executor or LocalExecutor(), None, None, prepared, dated
     )
-    return own.holding(fields)
+    return observed.holding(fields)
 
 
-def check_adapter(adapter: dict[str, Any], beside: str = "") -> None:
-    """Refuse words that are not about data, and any beside what leaves no choice."""
+def check_adapter(adapter: dict[str, Any], source: str = "") -> None:
+    """Refuse keywords that are not about data, and all of them with data in final form."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
         expected = f"a word of the fit, or one of {ADAPTER} for the data"
         fix = "see help(spdelaw.fit) for the words"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
-    if adapter and beside:
-        expected = f"none for the data beside {beside}"
+    if adapter and source:
+        expected = f"none for the data beside {source}"
         fix = "bring the data into shape first: sl.as_fields(data, ...)"
         raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
 
 
-def _again(
+def _reobserve(
     data: Observed, domain: AbstractDomain, prepare: Any, adapter: dict[str, Any]
 ) -> Observed:
-    """Data that were observed before, on another domain or prepared now where that is asked."""
+    """Data that were observed before, on another domain or prepared now, where these differ."""
     check_adapter(adapter, "observed data")
     if data.domain.dims != domain.dims:
         fix = "observe the data anew: spdelaw.data.observe(data, domain)"
@@ -583,9 +589,9 @@ def _again(
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
         if data.domain == domain:
             return data
-        return _like(data, data.labelled, domain, prepared)
-    wanted = prepare.how if isinstance(prepare, Prepared) else prepare
-    if prepared is not None or wanted.reduces:
+        return _with_settings_of(data, data.labelled, domain, prepared)
+    settings = prepare.how if isinstance(prepare, Prepared) else prepare
+    if prepared is not None or settings.reduces:
         expected, fix = "raw data, or data prepared in this way", "pass the raw data"
         got = "data that were prepared otherwise" if prepared else "data that were not reduced"
         raise InputError("data", expected=expected, got=got, fix=fix)
@@ -593,10 +599,12 @@ def _again(
     if isinstance(prepare, Preparation):
         prepare = learn_map(prepare, labelled, domain.dims)
     labelled = prepare.transform(prepare.align(labelled), domain.dims)
-    return _like(data, labelled, domain, prepare)
+    return _with_settings_of(data, labelled, domain, prepare)
 
 
-def _like(data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any) -> Observed:
+def _with_settings_of(
+    data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any
+) -> Observed:
     return observed_fields(labelled, domain, prepared, executor=data.executor, dated=data.dated)
 
 
@@ -610,6 +618,6 @@ def check_times(observed: Observed) -> Observed:
 
 
 def check_not_filled(observed: Observed) -> None:
-    """Refuse undeclared fills, of data in memory that no preparation has looked at."""
+    """Refuse undeclared fills in data in memory that no preparation has checked."""
     if observed.prepared is None and not observed.is_lazy:
         check_plausible(observed.fields, observed.reading)

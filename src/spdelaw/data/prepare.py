@@ -1,4 +1,4 @@
-"""What people do to a field before they model it, on record and undone on output."""
+"""Preparation of a field before it is modelled, recorded and undone on output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spdelaw.data.recognise import renamed, with_places
 from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.errors import DataError, InputError
 
-# ---------- From a raw field to one along the domain: selection, means over dims, coarser grids
+# ---------- Reduction of a raw field: selection, means over dims, coarser grids
 
 
 def reduce_field(
@@ -36,24 +36,24 @@ def reduce_field(
     """Apply the reductions in this order; missing values are left out of means."""
     if not (variable or select or average or rename or coarsen or missing):
         return data
-    array = _array(data, variable, set(rename.values()))
+    array = _select_array(data, variable, set(rename.values()))
     for value in missing:
         array = array.where(~np.isclose(array, value, rtol=1e-6, atol=0.0))
     for dim, (low, high) in select.items():
-        array = _between(array, _named(array, dim, rename, coordinates=True), low, high)
+        array = _select_range(array, _find_dim(array, dim, rename, coordinates=True), low, high)
     for dim in average:
-        array = _mean(array, _named(array, dim, rename))
+        array = _area_mean(array, _find_dim(array, dim, rename))
     for old in rename:
-        if old in array.dims and is_latitude(array, old):  # known by a name that it will lose
+        if old in array.dims and is_latitude(array, old):  # recognised by a name that it will lose
             marked = array[old].assign_attrs(standard_name="latitude")
             array = array.assign_coords({old: marked})
     for old, new in rename.items():
         if old in array.dims or (old in array.coords and new not in array.coords):
             array = renamed(array, old, new)
-    return _coarser(array, {_named(array, dim, rename): n for dim, n in coarsen.items()})
+    return _coarsen(array, {_find_dim(array, dim, rename): n for dim, n in coarsen.items()})
 
 
-def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
+def _select_array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
     if isinstance(data, xr.Dataset):
         return select_variable(with_places(data), variable, tuple(dims) or ("x",))
     if isinstance(data, xr.DataArray):
@@ -63,29 +63,29 @@ def _array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
     raise DataError("data", expected=expected, got=type(data).__name__, fix=fix)
 
 
-def _named(
+def _find_dim(
     array: xr.DataArray, dim: str, rename: Mapping[str, str], coordinates: bool = False
 ) -> str:
     """The dim under its old name, or under its new one where that was given already."""
-    known = [str(d) for d in array.dims]
+    names = [str(d) for d in array.dims]
     if coordinates:
-        known += [str(n) for n, c in array.coords.items() if c.ndim in (1, 2) and n not in known]
+        names += [str(n) for n, c in array.coords.items() if c.ndim in (1, 2) and n not in names]
     for name in (dim, rename.get(dim, dim)):
-        if name in known:
+        if name in names:
             return name
-    near = difflib.get_close_matches(dim, known, 1)
+    near = difflib.get_close_matches(dim, names, 1)
     fix = f"did you mean {near[0]}?" if near else "name dims of the data"
-    raise DataError(f"dim '{dim}'", expected=f"one of {', '.join(known)}", got=repr(dim), fix=fix)
+    raise DataError(f"dim '{dim}'", expected=f"one of {', '.join(names)}", got=repr(dim), fix=fix)
 
 
-def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
+def _select_range(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
     """Where a coordinate lies in a range; one number takes the nearest entry."""
     if name not in array.coords:
         fix = f"data.assign_coords({name}=values)"
         raise DataError(f"dim '{name}'", expected="a coordinate to select by", got="none", fix=fix)
     low, high = min(low, high), max(low, high)
     if is_longitude(array, name) and high - low < 360:
-        array = _around(array, name, low, high)
+        array = _turn_longitudes(array, name, low, high)
     x = array[name].values
     if low == high:
         low = high = float(x.flat[np.abs(x - low).argmin()])
@@ -99,8 +99,8 @@ def _between(array: xr.DataArray, name: str, low: float, high: float) -> xr.Data
     return array.where(array[name].copy(data=kept), drop=True)
 
 
-def _around(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
-    """Longitudes turned into a range: 350 is -10, and the range says which is meant."""
+def _turn_longitudes(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataArray:
+    """Longitudes turned into a range: 350 becomes -10 where the range has negative longitudes."""
     x = array[name].values
     turned = x + 360.0 * np.ceil((low - x) / 360.0)  # whole turns: 220 stays 220
     inside = (x >= low) & (x <= high)
@@ -112,17 +112,17 @@ def _around(array: xr.DataArray, name: str, low: float, high: float) -> xr.DataA
     return array.sortby(name) if name in array.dims else array
 
 
-def _mean(array: xr.DataArray, dim: str) -> xr.DataArray:
+def _area_mean(array: xr.DataArray, dim: str) -> xr.DataArray:
     """Mean over a dim, by area where it is a latitude: a cell is as wide as its cosine."""
     if dim in (TIME, "path"):
         fix = "leave it out of average"
         raise InputError("average", expected="spatial dims", got=repr(dim), fix=fix)
     if not is_latitude(array, dim):
         return array.mean(dim, keep_attrs=True)
-    return array.weighted(_widths(array, dim)).mean(dim, keep_attrs=True)
+    return array.weighted(_cell_widths(array, dim)).mean(dim, keep_attrs=True)
 
 
-def _widths(array: xr.DataArray, dim: str) -> xr.DataArray:
+def _cell_widths(array: xr.DataArray, dim: str) -> xr.DataArray:
     """Relative size of cells along a coordinate: the cosine of a latitude, else one."""
     if not is_latitude(array, dim):
         return xr.ones_like(array[dim], dtype=float)
@@ -134,12 +134,12 @@ def cell_areas(fields: xr.DataArray, places: Places) -> np.ndarray:
     """Relative areas of the points of fields; (M,)."""
     area = xr.ones_like(fields.isel(path=0, time=0, drop=True))
     for name in places.coords:
-        area = area * _widths(fields, name)
+        area = area * _cell_widths(fields, name)
     return np.asarray(places.flatten(area.transpose(*places.dims).values))
 
 
-def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
-    """Means by area of blocks of neighbours; what is left over at the end is dropped."""
+def _coarsen(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
+    """Means by area of blocks of neighbours; an incomplete block at the end is dropped."""
     for dim, size in sizes.items():
         n = array.sizes[dim]
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= n:
@@ -150,19 +150,19 @@ def _coarser(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
         return array
     area = xr.ones_like(array, dtype=float)
     for dim in blocks:
-        area = area * _widths(array, dim)
+        area = area * _cell_widths(array, dim)
     # All dims at once: a mean of means would count the points beside a gap twice.
-    seen, weighted = area.where(array.notnull()), (area * array).rename(array.name)
-    part, total = (
+    observed_area, weighted = area.where(array.notnull()), (area * array).rename(array.name)
+    block_area, block_sum = (
         whole.assign_attrs(array.attrs).coarsen(blocks, boundary="trim").sum(keep_attrs=True)
-        for whole in (seen, weighted)
+        for whole in (observed_area, weighted)
     )
-    result = total.copy(data=(total / part.where(part > 0)).data)
+    result = block_sum.copy(data=(block_sum / block_area.where(block_area > 0)).data)
     result.attrs = dict(array.attrs)  # not those of a coordinate, which weights may bring
     return result
 
 
-# ---------- What people do to a field before they model it, on record and undone on output
+# ---------- Preparation: anomalies, trend and scale, recorded and undone on output
 #
 # A raw field is reduced (selected, averaged, coarsened), then made stationary by an affine map
 # at each point,
@@ -214,7 +214,7 @@ class Preparation:
         standardise: divide by the standard deviation, of each "point" or, by area, of the "whole".
         area_weights: multiply by the root of a cell's relative area (the cosine of its latitude),
             so that each square kilometre counts the same, as is usual for patterns of data.
-        missing: values that stand for nothing, such as ``-9999``, where a file does not say so.
+        missing: fill values, such as ``-9999``, that a file does not declare.
         time_unit: unit that dates are counted in, "days" by default.
 
     Example:
@@ -317,8 +317,8 @@ class Prepared:
 
     Attributes:
         how: the settings.
-        coefficients: B, (n_columns, n_points); NaN where nothing was seen.
-        scale: s, (n_points,); NaN where nothing was seen.
+        coefficients: B, (n_columns, n_points); NaN at points without observations.
+        scale: s, (n_points,); NaN at points without observations.
         points: where, (n_points,), or (n_points, d) for all points of a grid in d dimensions.
         clock: attributes ``units`` and ``calendar`` of the times.
         middle: time at which the line in time is zero, and its unit length.
@@ -335,19 +335,20 @@ class Prepared:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the result should know."""
-        known = ~np.isnan(self.coefficients)
-        if not known.size:
+        """Notes for a reader of the result."""
+        estimated = ~np.isnan(self.coefficients)
+        if not estimated.size:
             return []
-        part = int((known.any(0) & ~known.all(0)).sum())
-        short = int((~known.any(0) & np.isfinite(self.scale)).sum())
+        n_numbers = len(estimated)
+        partial = int((estimated.any(0) & ~estimated.all(0)).sum())
+        short = int((~estimated.any(0) & np.isfinite(self.scale)).sum())
         why = {
             "have no climatology for some times, because they were never seen then: results are "
-            "NaN there; --anomalies dayofyear or mean need less": part,
-            f"have too few values for the {len(known)} numbers of their climatology, and are left "
+            "NaN there; --anomalies dayofyear or mean need less": partial,
+            f"have too few values for the {n_numbers} numbers of their climatology, and are left "
             "out: --anomalies mean needs less": short,
         }
-        return [f"{n} of {known.shape[1]} points {words}" for words, n in why.items() if n]
+        return [f"{n} of {estimated.shape[1]} points {words}" for words, n in why.items() if n]
 
     def apply(self, data: Any, dims: tuple[str, ...] = ("x",)) -> xr.DataArray:
         """Fields ready for the model: reduced, on the clock of the law, offset and scale off."""
@@ -383,18 +384,22 @@ class Prepared:
 
     def affine(self, times: Array, points: Array) -> tuple[Array, Array]:
         """Offset (T, M) and scale (M,) at times and at some or all of the points."""
-        at = self._rows(points)
+        at = self._point_index(points)
         how = self.how
         climate = Climate(how.anomalies, how.detrend, self.clock, self.middle, self.levels)
         return climate.offset(times, self.coefficients[:, at]), self.scale[at]
 
-    def _rows(self, points: Array) -> Array:
+    def _point_index(self, points: Array) -> Array:
         """Which of the points these are."""
         n = len(self.points)
         largest = np.abs(self.points).max(0)
         unit = np.where(largest > 0, largest, 1.0)
-        known, asked = (np.reshape(p / unit, (len(p), -1)) for p in (self.points, points))
-        at = scipy.spatial.KDTree(known).query(asked, distance_upper_bound=SAME_POINT)[1]
+        learned_points, requested_points = (
+            np.reshape(p / unit, (len(p), -1)) for p in (self.points, points)
+        )
+        at = scipy.spatial.KDTree(learned_points).query(
+            requested_points, distance_upper_bound=SAME_POINT
+        )[1]
         if (at == n).any():
             expected = f"some of the {n} points the preparation was learned at"
             got = f"{np.asarray(points)[at == n][0]}, one of {len(points)}"
@@ -403,7 +408,7 @@ class Prepared:
 
 
 def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> Prepared:
-    """Least squares of each point on the design, then the scale of what is left."""
+    """Least squares of each point on the design, then the scale of the residual."""
     times, places = fields["time"].values, places_of_fields(fields, dims)
     clock = {k: fields["time"].attrs[k] for k in ("units", "calendar") if k in fields["time"].attrs}
     n_points = len(places.points)
@@ -419,14 +424,14 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
         values = places.flatten(np.asarray(fields.values))
         coefficients = climate.learn(times, values)
         scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
-        rare = np.isnan(scale) & ~np.isnan(values).all((0, 1))  # seen, but too few times
+        rare = np.isnan(scale) & ~np.isnan(values).all((0, 1))  # observed, but too few times
         scale = np.where(rare, 1.0, scale)
     else:
         coefficients, scale = learn_in_blocks(climate, how.standardise, fields, places, area)
     if how.area_weights:
         scale = scale / np.sqrt(area.clip(min=SMALLEST_AREA))
-    found = (coefficients, scale, places.points, clock, climate.middle, climate.levels)
-    return Prepared(how, *found)
+    learned = (coefficients, scale, places.points, clock, climate.middle, climate.levels)
+    return Prepared(how, *learned)
 
 
 def _no_common_clock() -> DataError:

@@ -33,12 +33,12 @@ class Observer(Protocol):
 
 def sweep(variable: xr.Variable, *observers: Observer) -> None:
     """Show each block of a variable with two or more dims to all observers."""
-    for index, block in _blocks(variable):
+    for index, block in _iterate_blocks(variable):
         for observer in observers:
             observer.update(index, block)
 
 
-def _blocks(variable: xr.Variable) -> Iterator[tuple[Index, np.ndarray]]:
+def _iterate_blocks(variable: xr.Variable) -> Iterator[tuple[Index, np.ndarray]]:
     n_paths, n_times = variable.shape[:2]
     path_step, time_step = _steps(variable)
     for t in range(0, n_times, time_step):
@@ -52,13 +52,13 @@ def _steps(variable: xr.Variable) -> tuple[int, int]:
     n_paths, n_times = variable.shape[:2]
     path_chunk, time_chunk = _chunk(variable, 0) or 1, _chunk(variable, 1) or n_times
     row = max(1, variable.dtype.itemsize * int(np.prod(variable.shape[2:])))
-    times = _fit(n_times, time_chunk, BLOCK_BYTES // (row * path_chunk))
-    paths = _fit(n_paths, path_chunk, BLOCK_BYTES // (row * times))
+    times = _block_length(n_times, time_chunk, BLOCK_BYTES // (row * path_chunk))
+    paths = _block_length(n_paths, path_chunk, BLOCK_BYTES // (row * times))
     return paths, times
 
 
-def _fit(size: int, chunk: int, room: int) -> int:
-    return max(1, min(size, chunk * max(1, room // chunk)))
+def _block_length(size: int, chunk: int, limit: int) -> int:
+    return max(1, min(size, chunk * max(1, limit // chunk)))
 
 
 def _chunk(variable: xr.Variable, axis: int) -> int | None:
@@ -100,22 +100,22 @@ class Moments:
 
     def update(self, index: Index, block: np.ndarray) -> None:
         """Take one block into account."""
-        known = block[~np.isnan(block)]
-        if known.size == 0:
+        observed = block[~np.isnan(block)]
+        if observed.size == 0:
             return
-        self.minimum = min(self.minimum, float(known.min()))
-        self.maximum = max(self.maximum, float(known.max()))
+        self.minimum = min(self.minimum, float(observed.min()))
+        self.maximum = max(self.maximum, float(observed.max()))
         with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e154 squares overflow
-            self._merge(known)
+            self._merge(observed)
 
-    def _merge(self, known: np.ndarray) -> None:
+    def _merge(self, observed: np.ndarray) -> None:
         # Two samples combined by their means: stable where a plain sum of squares would cancel.
-        before, self._n = self._n, self._n + known.size
-        mean = float(known.mean())
+        before, self._n = self._n, self._n + observed.size
+        mean = float(observed.mean())
         shift = mean - self.mean
-        self.mean += shift * (known.size / self._n)
-        within = float(np.square(known - mean).sum())
-        self._squares += within + shift * shift * (before * known.size / self._n)
+        self.mean += shift * (observed.size / self._n)
+        within = float(np.square(observed - mean).sum())
+        self._squares += within + shift * shift * (before * observed.size / self._n)
 
     @property
     def std(self) -> float:
@@ -123,26 +123,25 @@ class Moments:
         return float(np.sqrt(self._squares / max(1, self._n)))
 
 
-# ---------- All that is asked of every single value, in one pass: is it a number, a fill, the same
-# data?
+# ---------- Range, infinities and checksums of all values, in one pass
 #
-# A block of values is read from memory once and stays in the processor's cache for every question.
+# A block of values is read from memory once and stays in the processor's cache for every check.
 
 
 Array = np.ndarray
 
 #: Values of a run, which has a sum of its own, and of a block, which stays in the cache.
-RUN, BLOCK = 2**14, 2**17
+RUN_LENGTH, BLOCK_LENGTH = 2**14, 2**17
 
 
 class ValueSummary(NamedTuple):
-    """What one pass over values has found.
+    """Range and checksums of values, from one pass over them.
 
     Attributes:
         low, high: least and largest finite value; infinite and the wrong way round without any.
         has_infinite: whether a value is infinite.
-        sums: of each run of `RUN` values and of each place in a run, their bits taken for whole
-            numbers modulo 2^64, and the bits of what is left over. Every NaN counts as the same.
+        sums: of each run of `RUN_LENGTH` values and of each position in a run, their bits taken for
+            whole numbers modulo 2^64, and the bits of the remainder. Every NaN counts as the same.
     """
 
     low: float
@@ -158,74 +157,75 @@ class ValueSummary(NamedTuple):
 
 def read_values(pieces: Iterable[Array]) -> ValueSummary:
     """Read arrays that follow one another, as if they were one."""
-    runs, places, left = list[Array](), np.zeros(RUN, np.uint64), np.zeros(0)
-    found: list[tuple[float, float, bool]] = []
+    runs, places, remainder = list[Array](), np.zeros(RUN_LENGTH, np.uint64), np.zeros(0)
+    extremes: list[tuple[float, float, bool]] = []
     for values in pieces:
         flat = np.ascontiguousarray(values, dtype="<f8").reshape(-1)
-        flat = np.concatenate([left, flat]) if len(left) else flat
-        whole = len(flat) // RUN * RUN
-        for start in range(0, whole, BLOCK):
-            ends, bits = _look(flat[start : min(start + BLOCK, whole)])
-            found.append(ends)
-            table = bits.reshape(-1, RUN)
+        flat = np.concatenate([remainder, flat]) if len(remainder) else flat
+        whole = len(flat) // RUN_LENGTH * RUN_LENGTH
+        for start in range(0, whole, BLOCK_LENGTH):
+            ends, bits = _extremes_and_bits(flat[start : min(start + BLOCK_LENGTH, whole)])
+            extremes.append(ends)
+            table = bits.reshape(-1, RUN_LENGTH)
             runs.append(table.sum(1))
             places += table.sum(0)
-        left = flat[whole:]
-    ends, rest = _look(left)
-    low, high, infinite = zip(*found, ends, strict=True)
-    return ValueSummary(min(low), max(high), any(infinite), np.concatenate([*runs, places, rest]))
+        remainder = flat[whole:]
+    ends, remainder_bits = _extremes_and_bits(remainder)
+    low, high, infinite = zip(*extremes, ends, strict=True)
+    return ValueSummary(
+        min(low), max(high), any(infinite), np.concatenate([*runs, places, remainder_bits])
+    )
 
 
-def _look(block: Array) -> tuple[tuple[float, float, bool], Array]:
+def _extremes_and_bits(block: Array) -> tuple[tuple[float, float, bool], Array]:
     """Least and largest finite value, whether any is infinite, and the bits of all."""
     low, high = block.min(initial=np.inf), block.max(initial=-np.inf)
     infinite = False
     if block.size and not (np.isfinite(low) and np.isfinite(high)):
         missing = np.isnan(block)
-        known, block = block[~missing], np.where(missing, np.nan, block)
-        finite = np.isfinite(known)
+        observed, block = block[~missing], np.where(missing, np.nan, block)
+        finite = np.isfinite(observed)
         infinite = not finite.all()
-        known = known[finite] if infinite else known
-        low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+        observed = observed[finite] if infinite else observed
+        low, high = observed.min(initial=np.inf), observed.max(initial=-np.inf)
     return (float(low), float(high), infinite), block.view(np.uint64)
 
 
-# ---------- Values and coordinates that look like a mistake, with its name and the line that mends
-# it
+# ---------- Values and coordinates that look like a mistake, with the line that corrects them
 
 
-#: Numbers that programs write where there is nothing, exact or as single precision.
+#: Fill values that programs write for missing values, exact or as single precision.
 FILLS = (
     1e20, 9.96920996838687e36, 1e30, 1e35, 1e36, 9.999e20, -1e34, -9999.0, -99999.0, -999.0,
     -99.99, -999.9, -9999.9, 99999.0, 9999.0, 999.9, -32768.0, -32767.0, 32767.0, -2147483647.0,
 )  # fmt: skip
 #: A fill lies farther from everything else than this many ranges of the rest.
-FAR = 5.0
+FILL_DISTANCE = 5.0
 #: Mean of a field in its standard deviations above which it was hardly meant to be zero.
-FAR_FROM_ZERO = 3.0
+LARGE_MEAN = 3.0
 #: Share of values on either side that may be rare, and ranges of the others between them from
-#: which on one of these is told as an outlier.
-RARE, OUTLIER = 0.005, 100.0
+#: which on one of these counts as an outlier.
+RARE_SHARE, OUTLIER_RANGES = 0.005, 100.0
 #: Deviations in time, relative to the mean, that are none.
-STEADY = 1e-12
+STEADY_SHARE = 1e-12
 #: Numbers in kelvin: what a mean of so much in units of K is.
-KELVIN = (150.0, 400.0)
-#: Share of the variance in time from which a cycle is named, and the length of a year in days.
-CYCLE, YEAR = 0.3, 365.2425
-#: Points, and values in all, that are looked at for means and cycles.
+KELVIN_RANGE = (150.0, 400.0)
+#: Share of the variance in time from which a cycle is reported, and the length of a year in days.
+CYCLE_SHARE, YEAR_DAYS = 0.3, 365.2425
+#: Points, and values in all, that are read for means and cycles.
 SOME_POINTS, SOME_VALUES = 500, 500_000
-#: Values that say how far apart most of them are.
+#: Values that are sampled for the range of most of them.
 FEW_VALUES = 20_000
 #: Values a block of a pass: small enough for the processor's cache.
 CACHE_BLOCK = 2**15
 
 
 def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -> None:
-    """Refuse undeclared fills among the values: a law of them would be about them alone.
+    """Refuse undeclared fills among the values: a law would describe nothing else.
 
     ``reading`` is of the fields, where they were read before.
     """
-    if reading is not None and not any(map(_like_a_fill, reading[:2])):
+    if reading is not None and not any(map(_matching_fills, reading[:2])):
         return
     for value, count in suspect_fills(np.asarray(fields.values)):
         got = f"{count} times {value:g}, far from all others: a fill that the file does not declare"
@@ -235,24 +235,24 @@ def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -
 
 def suspect_fills(values: np.ndarray) -> list[tuple[float, int]]:
     """Fills among the values, with how many there are."""
-    if values.size and not any(map(_like_a_fill, ends(values))):
+    if values.size and not any(map(_matching_fills, ends(values))):
         return []
-    known = values[np.isfinite(values)]
-    if known.size < 2:
+    finite = values[np.isfinite(values)]
+    if finite.size < 2:
         return []
-    found = []
-    for end in (known.min(), known.max()):
-        near = _like_a_fill(end)
-        rest = known[~np.isclose(known, end, rtol=1e-6, atol=0.0)]
-        if not near or not rest.size:
+    fills = []
+    for end in (finite.min(), finite.max()):
+        near = _matching_fills(end)
+        others = finite[~np.isclose(finite, end, rtol=1e-6, atol=0.0)]
+        if not near or not others.size:
             continue
-        gap = np.abs(rest - end).min()
-        if gap > FAR * max(np.ptp(rest), np.abs(rest).max() * 1e-3):
-            found.append((float(near[0]), int(known.size - rest.size)))
-    return found
+        gap = np.abs(others - end).min()
+        if gap > FILL_DISTANCE * max(np.ptp(others), np.abs(others).max() * 1e-3):
+            fills.append((float(near[0]), int(finite.size - others.size)))
+    return fills
 
 
-def _like_a_fill(end: float) -> list[float]:
+def _matching_fills(end: float) -> list[float]:
     return [f for f in FILLS if abs(end - f) <= 1e-6 * abs(f)]
 
 
@@ -263,8 +263,8 @@ def ends(values: np.ndarray) -> tuple[float, float]:
         block = flat[start : start + CACHE_BLOCK]
         one, two = float(block.min()), float(block.max())
         if not (np.isfinite(one) and np.isfinite(two)):
-            known = block[np.isfinite(block)]
-            one, two = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+            finite = block[np.isfinite(block)]
+            one, two = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
         low, high = min(low, one), max(high, two)
     return low, high
 
@@ -290,52 +290,52 @@ def hints(
 
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
     """A mean over time that is large beside the deviations from it, root mean squares of points."""
-    values = _by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
+    values = _sample_by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
     total, n = values.sum(0), np.full(values.shape[1], len(values))
     if np.isfinite(total).all():
         mean = total / n
         spread = values - mean
     else:
-        seen = ~np.isnan(values)
-        n = np.maximum(seen.sum(0), 1)
-        mean = np.where(seen, values, 0.0).sum(0) / n
-        spread = np.where(seen, values - mean, 0.0)
+        observed = ~np.isnan(values)
+        n = np.maximum(observed.sum(0), 1)
+        mean = np.where(observed, values, 0.0).sum(0) / n
+        spread = np.where(observed, values - mean, 0.0)
     weight = n / n.sum()
     square = np.einsum("ij,ij->j", spread, spread)
     size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
-    if size <= FAR_FROM_ZERO * std:
+    if size <= LARGE_MEAN * std:
         return []
-    if std <= STEADY * size:
+    if std <= STEADY_SHARE * size:
         one = fields.sizes["path"] * fields.sizes["time"] == 1
         what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
         return [f"{what}: a law is about what changes in time, and needs values that do"]
     units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
-        not units and KELVIN[0] < middle < KELVIN[1]
+        not units and KELVIN_RANGE[0] < middle < KELVIN_RANGE[1]
     )
     dated = " since " in str(fields["time"].attrs.get("units", ""))
     hindcast = not dated and fields.sizes["path"] > 1 and fields["time"].attrs.get("units")
     word = "lead (or mean)" if hindcast else "mean (or month)" if dated else "mean"
-    told = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
+    shown = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
     return [
-        f"the field has {told} and deviations of {std:.3g} from it in time: take the mean off at "
+        f"the field has {shown} and deviations of {std:.3g} from it in time: take the mean off at "
         f"each point with --anomalies {word}, in Python "
         f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
     ]
 
 
 def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
-    """Few values that lie so far from all others that a law would be about them alone."""
+    """Few values that lie so far from all others that they would dominate a law."""
     values = np.asarray(fields.values)
     some = values.reshape(-1)[:: max(1, values.size // FEW_VALUES)]
     some = some[np.isfinite(some)]
     if not some.size:
         return []
-    low, middle = np.quantile(some, [RARE, 0.5], method="higher")
-    high = np.quantile(some, 1.0 - RARE, method="lower")
+    low, middle = np.quantile(some, [RARE_SHARE, 0.5], method="higher")
+    high = np.quantile(some, 1.0 - RARE_SHARE, method="lower")
     least, most = ends(values) if reading is None else reading[:2]
     far = max(most, least, key=lambda end: abs(end - middle))
-    if not abs(far - middle) > OUTLIER * (high - low) > 0:
+    if not abs(far - middle) > OUTLIER_RANGES * (high - low) > 0:
         return []
     n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
     return [
@@ -345,14 +345,14 @@ def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
     ]
 
 
-def _by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndarray:
+def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndarray:
     """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
     first = values[: max(1, SOME_VALUES // max(values.shape[1], 1))]
     unknown = np.flatnonzero(np.isnan(first[0]))
-    for part in (first, values):
-        unknown = unknown[np.isnan(part[:, unknown]).all(0)]
+    for rows_checked in (first, values):
+        unknown = unknown[np.isnan(rows_checked[:, unknown]).all(0)]
     every = max(1, (values.shape[1] - len(unknown)) // SOME_POINTS)
     if not len(unknown):
         return values[rows, ::every]
@@ -367,13 +367,19 @@ def _cycles(fields: xr.DataArray) -> list[str]:
     day = float(np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0]))
     days = fields["time"].values / day
     step = float(np.median(np.diff(days))) if len(days) > 1 else np.inf
-    values = _by_point(fields).reshape(fields.sizes["path"], len(days), -1)
-    found = []
-    if np.ptp(days) >= 2 * YEAR and step <= 62:
-        found.append(("month" if step > 20 else "dayofyear", "year", _share(days / YEAR, values)))
+    values = _sample_by_point(fields).reshape(fields.sizes["path"], len(days), -1)
+    cycles = []
+    if np.ptp(days) >= 2 * YEAR_DAYS and step <= 62:
+        cycles.append(
+            (
+                "month" if step > 20 else "dayofyear",
+                "year",
+                _harmonic_share(days / YEAR_DAYS, values),
+            )
+        )
     if np.ptp(days) >= 5 and step <= 0.25:
-        found.append(("hour", "day", _share(days, values)))
-    strong = [(word, name, share) for word, name, share in found if share > CYCLE]
+        cycles.append(("hour", "day", _harmonic_share(days, values)))
+    strong = [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]
     words = "+".join(w for w, _, _ in strong).replace("dayofyear+hour", "month+hour")
     return [
         f"{100 * share:.0f} % of the variance in time is a cycle of the {name}: take it off with "
@@ -382,30 +388,30 @@ def _cycles(fields: xr.DataArray) -> list[str]:
     ]
 
 
-def _share(turns: np.ndarray, values: np.ndarray) -> float:
+def _harmonic_share(turns: np.ndarray, values: np.ndarray) -> float:
     """Part of the variance in time that two harmonics explain, over all points."""
     angle = 2 * np.pi * turns
     waves = np.stack([f(k * angle) for k in (1, 2) for f in (np.cos, np.sin)], axis=1)
     design = np.column_stack([np.ones(len(turns)), waves])
     mean = _mean_of_paths(values)
-    known = ~np.isnan(mean).any(1)
-    if known.sum() < 2 * design.shape[1]:
+    complete = ~np.isnan(mean).any(1)
+    if complete.sum() < 2 * design.shape[1]:
         return 0.0
-    x = mean[known]
-    left = x - design[known] @ np.linalg.lstsq(design[known], x, rcond=None)[0]
+    x = mean[complete]
+    residual = x - design[complete] @ np.linalg.lstsq(design[complete], x, rcond=None)[0]
     total = float(((x - x.mean(0)) ** 2).sum())
-    return 1.0 - float((left**2).sum()) / total if total > 0 else 0.0
+    return 1.0 - float((residual**2).sum()) / total if total > 0 else 0.0
 
 
 def _mean_of_paths(values: np.ndarray) -> np.ndarray:
-    """Mean over paths at points that are mostly seen, gaps filled by the mean of their point."""
-    seen = ~np.isnan(values)
-    mean = np.where(seen, values, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
-    known = seen.any(0)
-    kept = known.mean(0) > 0.5
-    mean, known = mean[:, kept], known[:, kept]
-    filled = (mean * known).sum(0) / np.maximum(known.sum(0), 1)
-    return np.where(known, mean, filled)
+    """Mean over paths at points that are mostly observed, gaps filled by the point's mean."""
+    observed = ~np.isnan(values)
+    mean = np.where(observed, values, 0.0).sum(0) / np.maximum(observed.sum(0), 1)
+    has_mean = observed.any(0)
+    kept = has_mean.mean(0) > 0.5
+    mean, has_mean = mean[:, kept], has_mean[:, kept]
+    filled = (mean * has_mean).sum(0) / np.maximum(has_mean.sum(0), 1)
+    return np.where(has_mean, mean, filled)
 
 
 def _radians(fields: xr.DataArray) -> list[str]:

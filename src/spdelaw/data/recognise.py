@@ -30,15 +30,15 @@ from spdelaw.data.layout import (
 from spdelaw.errors import DataError
 
 #: Ending of a dim that has the name of a place but only counts.
-INDEX = "_index"
+INDEX_SUFFIX = "_index"
 
 
 def standardise_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """The array under the names of the contract, where its own are known; nothing is computed."""
+    """The array under the names of the contract, where it has known ones; nothing is computed."""
     space = (POINT,) if POINT in array.dims else dims
     if set(array.dims) <= {PATH, TIME, *space} and set(dims) <= set(array.coords):
         return array
-    return _places(_paths(_hindcast(array, dims), dims), dims)
+    return _rename_space(_stack_paths(_rename_lead(array, dims), dims), dims)
 
 
 def with_places(dataset: xr.Dataset) -> xr.Dataset:
@@ -58,23 +58,23 @@ def with_places(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.set_coords(names)
 
 
-def _hindcast(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _rename_lead(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Forecasts from many starts: the lead is the time, each start a path of its own."""
     lead = dim_that(array, is_lead)
     if lead is None or lead in dims:
-        return _time(array, dims)
+        return _rename_time(array, dims)
     start = dim_that(array, is_start) or (None if lead == TIME else dim_that(array, is_time))
     if start is not None and start not in dims:
         array = renamed(array, start, "init" if start == TIME else start)
     return renamed(array, lead, TIME)
 
 
-def _time(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _rename_time(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     named = [str(d) for d in array.dims if d not in dims and is_time(array, str(d))]
     return renamed(array, named[0], TIME) if TIME not in array.dims and named else array
 
 
-def _paths(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _stack_paths(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """All dims of realisations and starts as one dim of paths."""
     taken = {TIME, POINT, *dims}
     names = [
@@ -85,9 +85,11 @@ def _paths(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     if not names or names == [PATH]:
         return array
     if len(names) == 1:
-        return _labelled(renamed(array, names[0], PATH), names[0])
-    known = {d: array[d].values if d in array.coords else np.arange(array.sizes[d]) for d in names}
-    array = array.assign_coords({d: (d, values) for d, values in known.items()})
+        return _text_labels(renamed(array, names[0], PATH), names[0])
+    labels_by_dim = {
+        d: array[d].values if d in array.coords else np.arange(array.sizes[d]) for d in names
+    }
+    array = array.assign_coords({d: (d, values) for d, values in labels_by_dim.items()})
     # Its own labels become those of the pairs; a coordinate "path" cannot be both.
     array = array.rename({PATH: "realization"}) if PATH in names else array
     names = ["realization" if d == PATH else d for d in names]
@@ -97,7 +99,7 @@ def _paths(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     return array.assign_coords({PATH: labels})
 
 
-def _labelled(array: xr.DataArray, name: str) -> xr.DataArray:
+def _text_labels(array: xr.DataArray, name: str) -> xr.DataArray:
     """Paths with labels of text where they are dates or fractions, which stay beside them."""
     if PATH not in array.coords:
         return array
@@ -105,8 +107,8 @@ def _labelled(array: xr.DataArray, name: str) -> xr.DataArray:
     whole = values.dtype.kind == "f" and np.array_equal(values, np.round(values))
     if values.dtype.kind in "iuUT" or whole or all(isinstance(v, str) for v in values):
         return array
-    own = {k: v for k, v in attrs.items() if k != ORIGINAL}
-    kept = {name: (PATH, values, own)} if name != PATH else {}
+    other_attrs = {k: v for k, v in attrs.items() if k != ORIGINAL}
+    kept = {name: (PATH, values, other_attrs)} if name != PATH else {}
     return array.assign_coords({PATH: (PATH, _text(values), attrs), **kept})
 
 
@@ -116,43 +118,47 @@ def _text(values: np.ndarray) -> list[str]:
     return [getattr(v, "isoformat", v.__str__)() for v in values.tolist()]
 
 
-def _places(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _rename_space(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Latitude and longitude as the dims of the domain, on a grid or along ``point``."""
     if POINT in array.dims or _on_grid(array, dims):
-        return _along_points(array, dims) if POINT in array.dims else array
-    array = _along_points(array, dims)
+        return _rename_coordinates(array, dims) if POINT in array.dims else array
+    array = _rename_coordinates(array, dims)
     where = [array[d].dims for d in dims if d in array.coords]
     if len(where) < len(dims) or len(dims) < 2 or len(set(where)) > 1 or where[0] == (POINT,):
         return array
-    return _station_points(array, str(where[0][0])) if len(where[0]) == 1 else _flat(array, dims)
+    return (
+        _station_points(array, str(where[0][0]))
+        if len(where[0]) == 1
+        else _flatten_grid(array, dims)
+    )
 
 
 def _on_grid(array: xr.DataArray, dims: tuple[str, ...]) -> bool:
     return all(d in array.dims and (d in array.coords or len(dims) == 1) for d in dims)
 
 
-def _along_points(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _rename_coordinates(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Coordinates of latitude and longitude under the names of the domain."""
     if all(d in array.coords for d in dims):
         return array
     lat, lon = coordinate(array, is_latitude), coordinate(array, is_longitude)
     meant = {"lat": lat, "lon": lon, "y": lat, "x": lon}
     if dims == ("x",):
-        meant = {"x": _only_space(array, lat, lon)}
+        meant = {"x": _single_space_dim(array, lat, lon)}
     if not set(dims) <= set(meant) or any(meant[d] is None for d in dims):
         return array
     for d in dims:
         if d in array.dims and d not in array.coords:  # an index that has the name of a place
-            array = renamed(array, d, f"{d}{INDEX}")
+            array = renamed(array, d, f"{d}{INDEX_SUFFIX}")
     for d in dims:
         array = renamed(array, str(meant[d]), d)
     return array
 
 
-def _only_space(array: xr.DataArray, lat: str | None, lon: str | None) -> str | None:
+def _single_space_dim(array: xr.DataArray, lat: str | None, lon: str | None) -> str | None:
     """The longitude or latitude that is the only spatial dim."""
-    rest = [d for d in array.dims if d not in (PATH, TIME)]
-    return str(rest[0]) if len(rest) == 1 and rest[0] in (lat, lon) else None
+    space = [d for d in array.dims if d not in (PATH, TIME)]
+    return str(space[0]) if len(space) == 1 and space[0] in (lat, lon) else None
 
 
 def _station_points(array: xr.DataArray, station: str) -> xr.DataArray:
@@ -162,34 +168,36 @@ def _station_points(array: xr.DataArray, station: str) -> xr.DataArray:
     array = array.drop_vars(station, errors="ignore").rename({station: POINT})
     if names is None:
         return array
-    return array.assign_coords({station: (POINT, _plain(names), {**attrs, LABEL: "station"})})
+    return array.assign_coords(
+        {station: (POINT, _station_names(names), {**attrs, LABEL: "station"})}
+    )
 
 
-def _plain(names: np.ndarray) -> np.ndarray:
+def _station_names(names: np.ndarray) -> np.ndarray:
     """Names of stations as text, from the bytes and padding of NetCDF too."""
     if names.dtype.kind == "S":
         return np.char.strip(np.char.decode(names, "utf-8", "replace"))
     return np.array([str(name).strip() for name in names.tolist()])
 
 
-def _flat(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+def _flatten_grid(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """A curvilinear grid as scattered points, with their indices to go back by."""
     axes = [str(d) for d in array[dims[0]].dims]
     if set(axes) & {PATH, TIME}:
         expected, got = "places that do not change with time or path", f"dims {tuple(axes)}"
         fix = "a moving observer has no fixed points: bin its values"
         raise DataError(f"coordinate '{dims[0]}'", expected=expected, got=got, fix=fix)
-    known: dict[str, Any] = {d: _index(array, d, dims) for d in axes}
-    array = array.assign_coords(known).stack({POINT: axes}, create_index=False)
+    indices: dict[str, Any] = {d: _grid_index(array, d, dims) for d in axes}
+    array = array.assign_coords(indices).stack({POINT: axes}, create_index=False)
     somewhere = np.all([np.isfinite(array[d].values) for d in dims], axis=0)
     return array if somewhere.all() else array.isel({POINT: somewhere})
 
 
-def _index(array: xr.DataArray, axis: str, dims: tuple[str, ...]) -> tuple[str, Any, dict]:
+def _grid_index(array: xr.DataArray, axis: str, dims: tuple[str, ...]) -> tuple[str, Any, dict]:
     """Coordinate of an axis of the grid: its own, or the count of its entries."""
     if axis in array.coords:
         return axis, array[axis].values, {**array[axis].attrs, LABEL: "index"}
-    name = axis.removesuffix(INDEX)
+    name = axis.removesuffix(INDEX_SUFFIX)
     old = {ORIGINAL: name} if name in dims and name != axis else {}
     return axis, np.arange(array.sizes[axis]), {**old, LABEL: "index"}
 

@@ -11,7 +11,7 @@ from spdelaw.data.fields import canonical
 from spdelaw.data.layout import PATH, TIME
 from spdelaw.errors import DataError, InputError
 
-# ---------- Randomness is an explicit seed or a Generator
+# ---------- Random numbers from an explicit seed or a Generator
 
 
 Seed = int | np.random.Generator
@@ -76,7 +76,7 @@ def split(
     order = generator(seed).permutation(n) if along == PATH else np.arange(n)
     cuts = np.cumsum(_sizes(n, weights))[:-1]
     # Sorted inside a part: the order means nothing, and lazy fields are read in one sweep.
-    return tuple(fields.isel({along: np.sort(part)}) for part in np.split(order, cuts))
+    return tuple(fields.isel({along: np.sort(entries)}) for entries in np.split(order, cuts))
 
 
 def _sizes(n: int, weights: np.ndarray) -> np.ndarray:
@@ -113,12 +113,12 @@ def _check_enough(fields: xr.DataArray, along: str, parts: int) -> None:
     raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
 
 
-# ---------- Gaps on purpose: what a method does without some of the data can then be seen
+# ---------- Artificial gaps, to test methods on incomplete data
 
 
 PATTERNS = ("random", "rows", "sensors", "blocks")
 #: A box of the pattern "blocks" spans at most this part of each dim.
-BOX = 4
+BOX_DIVISOR = 4
 
 
 def mask(
@@ -153,40 +153,42 @@ def mask(
         >>> np.isnan(gappy).all(("path", "time")).values.sum()
         np.int64(2)
     """
-    _check(pattern, fraction)
+    _check_mask_arguments(pattern, fraction)
     fields = canonical(fields)
-    hidden = _hidden(fields.shape, pattern, fraction, generator(seed))
+    hidden = _hidden_mask(fields.shape, pattern, fraction, generator(seed))
     return fields.where(xr.DataArray(~hidden, dims=fields.dims))
 
 
-def _hidden(
+def _hidden_mask(
     shape: tuple[int, ...], pattern: str, fraction: float, rng: np.random.Generator
 ) -> np.ndarray:
     n_paths, n_times, *space = shape
     if pattern == "sensors":
-        return np.broadcast_to(_choose(tuple(space), fraction, rng), shape)
+        return np.broadcast_to(_hide_at_random(tuple(space), fraction, rng), shape)
     if pattern == "rows":
-        rows = np.stack([_choose((n_times,), fraction, rng) for _ in range(n_paths)])
+        rows = np.stack([_hide_at_random((n_times,), fraction, rng) for _ in range(n_paths)])
         return np.broadcast_to(rows.reshape(n_paths, n_times, *[1] * len(space)), shape)
-    draw = _choose if pattern == "random" else _boxes
+    draw = _hide_at_random if pattern == "random" else _hide_boxes
     return np.stack([draw(shape[1:], fraction, rng) for _ in range(n_paths)])
 
 
-def _count(size: int, fraction: float) -> int:
+def _n_hidden(size: int, fraction: float) -> int:
     return min(round(fraction * size), size - 1)
 
 
-def _choose(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) -> np.ndarray:
+def _hide_at_random(
+    shape: tuple[int, ...], fraction: float, rng: np.random.Generator
+) -> np.ndarray:
     size = int(np.prod(shape))
     hidden = np.zeros(size, dtype=bool)
-    hidden[rng.permutation(size)[: _count(size, fraction)]] = True
+    hidden[rng.permutation(size)[: _n_hidden(size, fraction)]] = True
     return hidden.reshape(shape)
 
 
-def _boxes(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) -> np.ndarray:
+def _hide_boxes(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) -> np.ndarray:
     hidden = np.zeros(shape, dtype=bool)
-    wanted = _count(hidden.size, fraction)
-    while (left := wanted - int(hidden.sum())) > 0:
+    n_hidden = _n_hidden(hidden.size, fraction)
+    while (left := n_hidden - int(hidden.sum())) > 0:
         box = np.zeros(shape, dtype=bool)
         box[_box(shape, rng)] = True
         new = np.flatnonzero(box & ~hidden)[:left]
@@ -195,12 +197,12 @@ def _boxes(shape: tuple[int, ...], fraction: float, rng: np.random.Generator) ->
 
 
 def _box(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[slice, ...]:
-    sides = [int(rng.integers(1, max(1, size // BOX) + 1)) for size in shape]
+    sides = [int(rng.integers(1, max(1, size // BOX_DIVISOR) + 1)) for size in shape]
     starts = [int(rng.integers(0, n - side + 1)) for n, side in zip(shape, sides, strict=True)]
     return tuple(slice(a, a + side) for a, side in zip(starts, sides, strict=True))
 
 
-def _check(pattern: str, fraction: float) -> None:
+def _check_mask_arguments(pattern: str, fraction: float) -> None:
     if pattern not in PATTERNS:
         expected, fix = f"one of {', '.join(PATTERNS)}", 'pass pattern="random"'
         raise InputError("pattern", expected=expected, got=repr(pattern), fix=fix)

@@ -117,13 +117,13 @@ def checksum(fields: xr.DataArray, reading: ValueSummary | None = None) -> str:
         fields: canonical.
         reading: of their values, where they were read before.
     """
-    sums = (read_values(_in_order(fields)) if reading is None else reading).sums[None, None]
+    sums = (read_values(_value_blocks(fields)) if reading is None else reading).sums[None, None]
     observer = Digest(fields.shape, fields.dtype)
     observer.update((slice(0, 1), slice(0, fields.shape[1])), sums)
     return combine(fields, observer)
 
 
-def _in_order(fields: xr.DataArray) -> Iterator[np.ndarray]:
+def _value_blocks(fields: xr.DataArray) -> Iterator[np.ndarray]:
     """Values in their order: all at once, or by the chunks of times of one lazy path."""
     if fields.chunks is None or fields.sizes[PATH] > 1:
         yield fields.values
@@ -148,11 +148,11 @@ def _coordinate_digest(coordinate: xr.Variable) -> str:
     return digest(coordinate)
 
 
-# ---------- What there is to know about fields at a glance
+# ---------- Summary of fields
 
 
 #: Points off a uniform grid by less than this part of its spacing count as on it.
-UNIFORM = 1e-6
+UNIFORM_TOLERANCE = 1e-6
 
 
 def describe(fields: xr.DataArray) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
     Returns:
         Dict with ``name``, ``dims``, ``sizes``, ``units``, ``coordinates`` (range, units, and
         spacing where uniform), ``per_path_times``, ``missing`` (count and fraction),
-        ``values`` (range, mean, standard deviation of what is known), ``equation`` (the
+        ``values`` (range, mean, standard deviation of the observed values), ``equation`` (the
         attribute of that name, decoded, or None), the other ``attributes``, and
         ``fingerprint``, the SHA-256 of values and coordinates.
 
@@ -182,9 +182,9 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
     """
     fields = canonical(fields)
     digest, moments = Digest(fields.shape, fields.dtype), Moments()
-    seen = check_values(fields, digest, moments)
-    attributes = _strict(plain_attrs(str(fields.name), fields.attrs))
-    equation = _decoded(attributes.pop("equation", None))
+    counts = check_values(fields, digest, moments)
+    attributes = _json_safe(plain_attrs(str(fields.name), fields.attrs))
+    equation = _decode_equation(attributes.pop("equation", None))
     return {
         "name": str(fields.name),
         "dims": [str(dim) for dim in fields.dims],
@@ -192,7 +192,7 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
         "units": attributes.pop("units", None),
         "coordinates": _coordinates(fields),
         "per_path_times": PATH_TIME in fields.coords,
-        "missing": {"count": seen.missing, "fraction": seen.missing / seen.size},
+        "missing": {"count": counts.missing, "fraction": counts.missing / counts.size},
         "values": _summary(moments),
         "equation": equation,
         "attributes": attributes,
@@ -213,9 +213,12 @@ def _summary(moments: Moments) -> dict[str, float | None]:
 
 def _coordinates(fields: xr.DataArray) -> dict[str, dict[str, Any]]:
     names = [TIME, PATH_TIME, *infer_dims(fields)]
-    found = {name: _coordinate(fields[name]) for name in names if name in fields.coords}
+    summaries = {name: _coordinate(fields[name]) for name in names if name in fields.coords}
     labels = fields[PATH].values
-    return {PATH: {"n": len(labels), "first": labels[0].item(), "last": labels[-1].item()}, **found}
+    return {
+        PATH: {"n": len(labels), "first": labels[0].item(), "last": labels[-1].item()},
+        **summaries,
+    }
 
 
 def _coordinate(coordinate: xr.DataArray) -> dict[str, Any]:
@@ -240,10 +243,10 @@ def _spacing(values: np.ndarray) -> float | None:
     with np.errstate(over="ignore", invalid="ignore"):
         spacing = (values[-1] - values[0]) / (values.size - 1)
         off = np.abs(values[0] + spacing * np.arange(values.size) - values).max()
-    return float(spacing) if np.isfinite(spacing) and off <= UNIFORM * spacing else None
+    return float(spacing) if np.isfinite(spacing) and off <= UNIFORM_TOLERANCE * spacing else None
 
 
-def _decoded(equation: Any) -> Any:
+def _decode_equation(equation: Any) -> Any:
     """JSON text as what it says; other text stays text."""
     try:
         return json.loads(equation) if isinstance(equation, str) else equation
@@ -251,12 +254,12 @@ def _decoded(equation: Any) -> Any:
         return equation
 
 
-def _strict(value: Any) -> Any:
+def _json_safe(value: Any) -> Any:
     """Numbers that JSON lacks as text."""
     if isinstance(value, dict):
-        return {name: _strict(entry) for name, entry in value.items()}
+        return {name: _json_safe(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_strict(entry) for entry in value]
+        return [_json_safe(entry) for entry in value]
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
@@ -264,12 +267,12 @@ def _strict(value: Any) -> Any:
 
 
 #: Attributes about the values that were stored, which new values need not obey.
-OF_VALUES = (
+VALUE_ATTRIBUTES = (
     "actual_range", "valid_range", "valid_min", "valid_max", "missing_value", "_FillValue",
     "equation", "scale_factor", "add_offset", "cell_methods", "ancillary_variables",
 )  # fmt: skip
 #: Variables of results: what they are in words, and as a cell method of CF.
-KINDS = {
+RESULT_KINDS = {
     "mean": ("mean of {}", "realization: mean"),
     "std": ("standard deviation of {}", "realization: standard_deviation"),
     "sample": ("draws of {}", "realization: point"),
@@ -278,8 +281,10 @@ KINDS = {
 
 def labels_of(fields: xr.DataArray) -> dict[str, Any]:
     """Name and attributes of canonical fields and of their coordinates, as plain data."""
-    found = {str(name): _json_attrs(c.attrs) for name, c in fields.coords.items() if name != TIME}
-    coords = {name: attrs for name, attrs in found.items() if attrs}
+    attrs_by_name = {
+        str(name): _json_attrs(c.attrs) for name, c in fields.coords.items() if name != TIME
+    }
+    coords = {name: attrs for name, attrs in attrs_by_name.items() if attrs}
     if ORIGINAL in fields[TIME].attrs:
         coords[TIME] = {ORIGINAL: str(fields[TIME].attrs[ORIGINAL])}
     return {"name": str(fields.name), "attrs": _json_attrs(fields.attrs), "coords": coords}
@@ -294,7 +299,7 @@ def _json_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
         except DataError:
             continue
         finite = not isinstance(value, float) or np.isfinite(value)
-        kept |= plain if name not in OF_VALUES and finite else {}
+        kept |= plain if name not in VALUE_ATTRIBUTES and finite else {}
     return kept
 
 
@@ -309,18 +314,18 @@ def restore_names(
         fields: canonical fields at the same paths and points, whose further coordinates (names
             of stations, starts of forecasts) belong to the result too.
     """
-    result = result if fields is None else result.assign_coords(_beside(result, fields))
-    known = labels.get("coords", {})
-    for name in [str(n) for n in result.coords if n in known]:
-        attrs = {k: v for k, v in known[name].items() if k != ORIGINAL}
+    result = result if fields is None else result.assign_coords(_extra_coordinates(result, fields))
+    coord_attrs = labels.get("coords", {})
+    for name in [str(n) for n in result.coords if n in coord_attrs]:
+        attrs = {k: v for k, v in coord_attrs[name].items() if k != ORIGINAL}
         if name != PATH or fields is not None:
             result = result.assign_coords({name: result[name].assign_attrs(attrs)})
     for each in result.data_vars:
-        result[each].attrs = _described(str(each), labels) | result[each].attrs
-    return _renamed(_unstacked(result), known, fields is not None)
+        result[each].attrs = _result_attrs(str(each), labels) | result[each].attrs
+    return _restore_original_names(_unstack_grid(result), coord_attrs, fields is not None)
 
 
-def _beside(result: xr.Dataset, fields: xr.DataArray) -> dict[str, xr.Variable]:
+def _extra_coordinates(result: xr.Dataset, fields: xr.DataArray) -> dict[str, xr.Variable]:
     """Coordinates along paths or points that are no part of the contract."""
     return {
         str(name): coordinate.variable
@@ -331,17 +336,17 @@ def _beside(result: xr.Dataset, fields: xr.DataArray) -> dict[str, xr.Variable]:
     }
 
 
-def _described(variable: str, labels: Mapping[str, Any]) -> dict[str, Any]:
+def _result_attrs(variable: str, labels: Mapping[str, Any]) -> dict[str, Any]:
     attrs = dict(labels.get("attrs", {}))
     what = str(attrs.get("long_name") or attrs.get("standard_name") or labels.get("name", FIELD))
-    if variable not in KINDS:
+    if variable not in RESULT_KINDS:
         return attrs
-    words, method = KINDS[variable]
+    words, method = RESULT_KINDS[variable]
     kept = {k: attrs[k] for k in ("standard_name", "units") if k in attrs}
     return kept | {"long_name": words.format(what), "cell_methods": method}
 
 
-def _unstacked(result: xr.Dataset) -> xr.Dataset:
+def _unstack_grid(result: xr.Dataset) -> xr.Dataset:
     """Points of a curvilinear grid back on its two indices."""
     along = [str(n) for n, c in result.coords.items() if c.attrs.get(LABEL) == "index"]
     along = [name for name in along if result[name].dims == (POINT,)]
@@ -352,8 +357,13 @@ def _unstacked(result: xr.Dataset) -> xr.Dataset:
     return grid.assign_coords({n: grid[n].assign_attrs(attrs[n]) for n in along})
 
 
-def _renamed(result: xr.Dataset, known: Mapping[str, Any], paths: bool) -> xr.Dataset:
-    for name, attrs in [*known.items(), *known.items()]:  # a name may have to get free first
+def _restore_original_names(
+    result: xr.Dataset, coord_attrs: Mapping[str, Any], paths: bool
+) -> xr.Dataset:
+    for name, attrs in [
+        *coord_attrs.items(),
+        *coord_attrs.items(),
+    ]:  # a name may have to get free first
         old = attrs.get(ORIGINAL)
         if (name not in result.variables and name not in result.dims) or not isinstance(old, str):
             continue

@@ -1,4 +1,4 @@
-"""What every spatial domain offers: a basis, its inner product and the two transforms."""
+"""The interface of every spatial domain: a basis, its inner product and the two transforms."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from spdelaw.domains.products import Multiplied, Pairs, Products, pairs_of_modes
 from spdelaw.domains.transforms import Analysis, analyse_values, warn_if_aliased
 from spdelaw.errors import DomainError
 
-# ---------- What domains are built from: numbers, tables of numbers and words, checked one way
+# ---------- Checks of the arguments of domains: numbers, tables of numbers, words
 
 
 Array = np.ndarray
 
 #: Characters of a wrong value that a message shows.
-SHOWN = 60
+SHOWN_CHARACTERS = 60
 
 
 def real(what: str, value: Any, fix: str, *, positive: bool = False) -> float:
@@ -53,9 +53,9 @@ def real(what: str, value: Any, fix: str, *, positive: bool = False) -> float:
 def table(what: str, value: Any, expected: str, fix: str) -> Array:
     """Numbers as an array of float64 of any shape, NaN allowed, or `DomainError`."""
     try:
-        found = np.asarray(value)
-        if found.dtype.kind in "iufbO":
-            return found.astype(float)
+        array = np.asarray(value)
+        if array.dtype.kind in "iufbO":
+            return array.astype(float)
     except Exception as error:  # objects may raise anything when they are turned into an array
         raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
     raise DomainError(what, expected=expected, got=shown(value), fix=fix)
@@ -68,10 +68,10 @@ def restored(what: str, value: Any) -> Array:
 
 def pair(what: str, value: Any, expected: str, fix: str) -> tuple[float, float]:
     """Two finite numbers, or `DomainError`."""
-    found = table(what, value, expected, fix)
-    if found.shape != (2,) or not np.isfinite(found).all():
+    ends = table(what, value, expected, fix)
+    if ends.shape != (2,) or not np.isfinite(ends).all():
         raise DomainError(what, expected=expected, got=shown(value), fix=fix)
-    return float(found[0]), float(found[1])
+    return float(ends[0]), float(ends[1])
 
 
 def word(what: str, value: Any, words: tuple[str, ...]) -> str:
@@ -88,16 +88,16 @@ def shown(value: Any) -> str:
         text = " ".join(repr(value).split())
     except Exception:  # an object that cannot even be shown
         text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
-# ---------- Tables for notebooks: the same facts as the text, with no styles from elsewhere
+# ---------- Tables for notebooks
 
 
 #: Modes of a domain or an equation that a notebook shows.
-MOST_MODES = 6
+SHOWN_MODES = 6
 #: Plain look of a table, the same in light and dark notebooks.
-CELL = "padding:2px 10px;text-align:right"
+CELL_STYLE = "padding:2px 10px;text-align:right"
 
 
 def table_html(
@@ -111,11 +111,11 @@ def table_html(
     """
 
     def row(cells: list[str], tag: str) -> str:
-        inside = "".join(f'<{tag} style="{CELL}">{html.escape(c)}</{tag}>' for c in cells)
+        inside = "".join(f'<{tag} style="{CELL_STYLE}">{html.escape(c)}</{tag}>' for c in cells)
         return f"<tr>{inside}</tr>"
 
-    def lines(found: list[str]) -> str:
-        return "".join(f"<div>{html.escape(line)}</div>" for line in found)
+    def lines(sentences: list[str]) -> str:
+        return "".join(f"<div>{html.escape(line)}</div>" for line in sentences)
 
     body = "".join(row(cells, "td") for cells in rows)
     return (
@@ -127,7 +127,7 @@ def table_html(
 
 def domain_html(domain: AbstractDomain) -> str:
     """Coordinates, size, and the first eigenvalues of the reference operator."""
-    n = min(MOST_MODES, domain.most_modes or MOST_MODES)
+    n = min(SHOWN_MODES, domain.most_modes or SHOWN_MODES)
     facts = [f"coordinates {', '.join(domain.dims)}; size {domain.volume:.6g}"]
     modes = [str(i + 1) for i in range(n)]
     values = [f"{mu:.6g}" for mu in domain.eigenvalues(n)]
@@ -136,7 +136,7 @@ def domain_html(domain: AbstractDomain) -> str:
     return table_html(str(domain), facts, ["mode", *modes], rows, [more])
 
 
-# ---------- Modes that a motion of the domain into itself turns into one another
+# ---------- Pairs of modes that a shift or rotation of the domain mixes
 
 
 class Turn(NamedTuple):
@@ -158,7 +158,7 @@ def turns_of_neighbours(is_sine: Array, wavenumber: Array) -> tuple[Turn, ...]:
     return tuple(Turn(int(n) - 1, int(n), float(wavenumber[n])) for n in np.flatnonzero(is_sine))
 
 
-# ---------- What every spatial domain offers: a basis, its inner product and the two transforms
+# ---------- The interface of all domains: a basis, its inner product and two transforms
 
 
 Function = Callable[..., Array]
@@ -171,7 +171,7 @@ class AbstractDomain(abc.ABC):
     ``L2(domain, weight)``. A subclass states the basis; transforms follow from it.
 
     Points are (n_points,) in one dimension and (n_points, d) in d; a field is a row of values at
-    the points. Labels, grids and grids with holes are the business of `places`.
+    the points. `places` handles labels, grids and grids with holes.
 
     Subclasses are final, frozen dataclasses of plain numbers and strings, so that
     ``to_dict`` and ``from_dict`` need no code of their own.
@@ -277,8 +277,8 @@ class AbstractDomain(abc.ABC):
 
         Example:
             >>> import numpy as np, spdelaw as sl
-            >>> domain, seen = sl.Interval(0, np.pi), np.array([[1.0, 0.0, 1.0]])
-            >>> domain.products(np.array([0.5, 1.0, 1.5]), 2).gram(seen).shape
+            >>> domain, weights = sl.Interval(0, np.pi), np.array([[1.0, 0.0, 1.0]])
+            >>> domain.products(np.array([0.5, 1.0, 1.5]), 2).gram(weights).shape
             (1, 2, 2)
         """
         return Multiplied(self.eigenfunctions(points, n_modes))
@@ -301,15 +301,15 @@ class AbstractDomain(abc.ABC):
         if not isinstance(fields, xr.DataArray):
             return places_of_points(self.check_points(fields), self.dims)
         fields = fields.transpose(..., *self._space_dims(fields))
-        found = places_of_fields(fields, self.dims)
-        inside = self.contains(found.points)
+        places = places_of_fields(fields, self.dims)
+        inside = self.contains(places.points)
         if not inside.all():
-            seen = found.only(~inside).seen(fields.data)
-            if found.dims == (POINT,) and seen.any():
-                raise sensors_outside(self.reach, self.dims, found.points, ~inside)
-            if inside.any() and not seen.any():
-                found = found.only(inside)
-        return found._replace(points=self.check_points(found.points))
+            has_value = places.only(~inside).has_values(fields.data)
+            if places.dims == (POINT,) and has_value.any():
+                raise sensors_outside(self.reach, self.dims, places.points, ~inside)
+            if inside.any() and not has_value.any():
+                places = places.only(inside)
+        return places._replace(points=self.check_points(places.points))
 
     def flatten(self, fields: xr.DataArray, places: Places | None = None) -> xr.DataArray:
         """Fields (path, time, x, y) as (path, time, point); in one dimension, less any holes.
@@ -376,7 +376,7 @@ class AbstractDomain(abc.ABC):
     def analysis(
         self, values: Array, points: Array, n_modes: int, method: str = "auto"
     ) -> Analysis:
-        """Coefficients of bare arrays with the numbers that say how far to trust them."""
+        """Coefficients of bare arrays, with measures of their accuracy."""
         n_modes = self.check_modes(n_modes)
         return analyse_values(self, values, self.check_points(points), n_modes, method)
 
@@ -522,10 +522,10 @@ def no_fast_transform(domain: AbstractDomain) -> DomainError:
     return DomainError("method", expected=expected, got=f"a grid without one on {domain}", fix=fix)
 
 
-# ---------- Domains whose modes are computed once and kept: graphs, meshes, patterns of data
+# ---------- Domains with tabulated modes: graphs, meshes, empirical patterns
 #
-# What is kept is the table itself, not the recipe: eigenvectors of equal eigenvalues may be turned
-# into one another, and a law must find the same modes again on every machine.
+# The table itself is stored, not the recipe: eigenvectors of equal eigenvalues are unique only up
+# to a rotation, and a law needs the same modes on every machine.
 
 
 class TabulatedDomain(AbstractDomain):
@@ -562,7 +562,7 @@ class TabulatedDomain(AbstractDomain):
         return np.ones(len(points))
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
-        """The nodes and their weights, whatever the number asked for."""
+        """The nodes and their weights, whatever the requested number."""
         return self.nodes.copy(), self.node_weights.copy()
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
@@ -570,7 +570,7 @@ class TabulatedDomain(AbstractDomain):
         return self.quadrature(self.check_modes(n_modes))
 
     def grid(self, n_points: int) -> Array:
-        """The nodes, whatever the number asked for."""
+        """The nodes, whatever the requested number."""
         return self.nodes.copy()
 
     def _store(self, **settings: Any) -> None:
@@ -620,9 +620,9 @@ class TabulatedDomain(AbstractDomain):
 
 
 def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
-    wanted = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    if settings.keys() != wanted:
-        expected = f"the fields {', '.join(sorted(wanted))}"
+    field_names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    if settings.keys() != field_names:
+        expected = f"the fields {', '.join(sorted(field_names))}"
         got, fix = ", ".join(sorted(map(str, settings))) or "none", "write it with domain.to_dict()"
         raise DomainError(cls.name, expected=expected, got=got, fix=fix)
 

@@ -17,14 +17,14 @@ from spdelaw.domains.places import as_points, grid_points, places_of_points
 from spdelaw.domains.products import WAVE_BYTES, Products, grid_of, looked_up
 from spdelaw.errors import DomainError
 
-# ---------- Products of one-dimensional domains: everything follows from the factors
+# ---------- Products of one-dimensional domains
 #
 # Modes are ``h_n(x) = prod_k h_{n_k}(x_k)`` with ``mu_n = sum_k mu_{n_k}``, in order of
 # eigenvalue; ties are broken by the indices ``(n_1, n_2, ...)``.
 
 
 #: Eigenvalues that agree to this part of the gap scale are a tie on every machine.
-TIE = 1e-9
+TIE_TOLERANCE = 1e-9
 
 
 class TensorDomain(AbstractDomain):
@@ -41,14 +41,14 @@ class TensorDomain(AbstractDomain):
         A mode ``(n_1, ..., n_d)`` has ``prod (n_k + 1)`` modes that come no later, itself
         included, so only those with a product of at most ``n_modes`` need to be sorted.
         """
-        return self._ordered(self.check_modes(n_modes))[0]
+        return self._sorted_modes(self.check_modes(n_modes))[0]
 
-    def _ordered(self, n_modes: int) -> tuple[Array, Array]:
-        return _ordered(self.factors, n_modes)
+    def _sorted_modes(self, n_modes: int) -> tuple[Array, Array]:
+        return _sorted_modes(self.factors, n_modes)
 
     def eigenvalues(self, n_modes: int) -> Array:
         """``mu_n = sum_k mu_{n_k}`` in increasing order."""
-        return self._ordered(self.check_modes(n_modes))[1].copy()
+        return self._sorted_modes(self.check_modes(n_modes))[1].copy()
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Products of the factors' eigenfunctions; shape (n_points, n_modes)."""
@@ -132,13 +132,13 @@ class TensorDomain(AbstractDomain):
 
 
 @functools.lru_cache(maxsize=64)
-def _ordered(factors: tuple[AbstractDomain, ...], n_modes: int) -> tuple[Array, Array]:
+def _sorted_modes(factors: tuple[AbstractDomain, ...], n_modes: int) -> tuple[Array, Array]:
     """Indices (n_modes, d) and eigenvalues (n_modes,) in order."""
     index = np.array(list(_candidates(len(factors), n_modes)))
     parts = np.stack([f.eigenvalues(n_modes)[index[:, k]] for k, f in enumerate(factors)], axis=1)
     # Summed in order of size, so that (1, 2) and (2, 1) on a square are equal to the last bit.
     total = np.sort(parts, axis=1).sum(1)
-    scale = TIE * max(float(f.eigenvalues(2)[-1]) for f in factors)
+    scale = TIE_TOLERANCE * max(float(f.eigenvalues(2)[-1]) for f in factors)
     order = np.lexsort((*index.T[::-1], np.round(total / scale)))[:n_modes]
     return index[order], np.maximum.accumulate(total[order])
 
@@ -148,7 +148,7 @@ def _candidates(d: int, most: int) -> itertools.chain[tuple[int, ...]] | list[tu
     if d == 1:
         return [(n,) for n in range(most)]
     return itertools.chain.from_iterable(
-        ((n, *rest) for rest in _candidates(d - 1, most // (n + 1))) for n in range(most)
+        ((n, *others) for others in _candidates(d - 1, most // (n + 1))) for n in range(most)
     )
 
 
@@ -184,7 +184,7 @@ class Box(TensorDomain):
         self, *sides: Sequence[float], boundary: str | Sequence[str] = "dirichlet"
     ) -> None:
         """Check the sides and the boundary."""
-        words = _words(boundary, len(sides))
+        words = _boundary_per_side(boundary, len(sides))
         if len(sides) not in (2, 3) or len(words) != len(sides):
             expected = "two or three sides, and one boundary for all or one a side"
             got = f"{len(sides)} sides, {len(words)} boundaries"
@@ -192,7 +192,7 @@ class Box(TensorDomain):
             raise DomainError("Box", expected=expected, got=got, fix=fix)
         for name in words:
             word("boundary", name, BOUNDARIES)
-        object.__setattr__(self, "sides", tuple(_side(side) for side in sides))
+        object.__setattr__(self, "sides", tuple(_check_side(side) for side in sides))
         object.__setattr__(self, "boundary", words)
 
     @property
@@ -244,7 +244,7 @@ class Box(TensorDomain):
         return cls(*settings.pop("sides", ()), **settings)
 
 
-def _side(side: Any) -> tuple[float, float]:
+def _check_side(side: Any) -> tuple[float, float]:
     expected, fix = "sides (a, b) with finite a < b", "pass Box((0, 1), (0, 2))"
     a, b = pair("Box", side, expected, fix)
     if not a < b:
@@ -252,7 +252,7 @@ def _side(side: Any) -> tuple[float, float]:
     return a, b
 
 
-def _words(boundary: Any, n_sides: int) -> tuple[Any, ...]:
+def _boundary_per_side(boundary: Any, n_sides: int) -> tuple[Any, ...]:
     """One boundary a side, not checked yet."""
     if isinstance(boundary, str):
         return (boundary,) * n_sides
@@ -262,7 +262,7 @@ def _words(boundary: Any, n_sides: int) -> tuple[Any, ...]:
         return (boundary,) * n_sides  # no word at all, which its check says
 
 
-# ---------- First derivatives of the modes, where the domain has coordinates to differentiate along
+# ---------- First derivatives of the modes of intervals and boxes
 #
 # On an interval ``d/dx sin(k x) = k cos(k x)`` and ``d/dx cos(k x) = -k sin(k x)``; on a box one
 # factor of the product is differentiated.
@@ -277,7 +277,7 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
         0.797885
     """
     if isinstance(domain, Interval):
-        return _slopes(domain, points, n_modes)[None]
+        return _interval_gradients(domain, points, n_modes)[None]
     if isinstance(domain, Box):
         return _box_gradients(domain, np.asarray(points, float), n_modes)
     expected = "an Interval or a Box, whose modes have known derivatives"
@@ -285,7 +285,7 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
     raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
 
 
-def _slopes(domain: Interval, points: Array, n_modes: int) -> Array:
+def _interval_gradients(domain: Interval, points: Array, n_modes: int) -> Array:
     k = np.sqrt(domain.eigenvalues(n_modes))
     angle = np.multiply.outer(np.asarray(points, float) - domain.a, k)
     is_sine = np.full(n_modes, domain.boundary == "dirichlet")
@@ -301,7 +301,7 @@ def _box_gradients(box: Box, points: Array, n_modes: int) -> Array:
     for factor, column, order in zip(box.factors, points.T, index.T, strict=True):
         most = int(order.max()) + 1
         value = factor.eigenfunctions(column, most)[:, order]
-        tables.append((value, _slopes(factor, column, most)[:, order]))
+        tables.append((value, _interval_gradients(factor, column, most)[:, order]))
     out = np.ones((len(tables), len(points), n_modes))
     for k in range(len(tables)):
         for j, (value, slope) in enumerate(tables):

@@ -64,7 +64,7 @@ class Disk(AbstractDomain):
 
     def modes(self, n_modes: int) -> Modes:
         """Order, zero and parity of the first modes."""
-        return _modes(self.check_modes(n_modes), self.boundary)
+        return _first_modes(self.check_modes(n_modes), self.boundary)
 
     def eigenvalues(self, n_modes: int) -> Array:
         """``(j_mk / R)^2`` in increasing order."""
@@ -76,7 +76,9 @@ class Disk(AbstractDomain):
         r, phi = self._polar(points)
         rho = np.minimum(r / self.radius, 1.0)[:, None]
         turn = np.where(is_sine, np.sin(m * phi[:, None]), np.cos(m * phi[:, None]))
-        return scipy.special.jv(m, j * rho) * turn * _scale(m, j, self.boundary) / self.radius
+        return (
+            scipy.special.jv(m, j * rho) * turn * _normalisation(m, j, self.boundary) / self.radius
+        )
 
     def turns(self, n_modes: int) -> tuple[Turn, ...]:
         """``cos(m phi)`` and ``sin(m phi)`` of the same zero: rotation about the centre."""
@@ -125,16 +127,16 @@ class Disk(AbstractDomain):
 
 
 @functools.lru_cache(maxsize=64)
-def _modes(n_modes: int, boundary: str) -> Modes:
+def _first_modes(n_modes: int, boundary: str) -> Modes:
     """First modes by zero; ``m`` and ``k`` grow until the next zero of each lies beyond.
 
     The first zero of ``J_m`` and, for m > 0, of its derivative is larger than ``m``, and
-    grows with it, so the orders stop where the first zero is larger than the last one wanted.
+    grows with it, so the orders stop where the first zero is larger than the last one needed.
     """
     # Weyl: n modes need zeros up to about 2 sqrt(n), and k of them up to about k pi.
     reach = 2.0 * np.sqrt(n_modes) + 4.0
     count = int(reach / np.pi) + 2
-    find = scipy.special.jn_zeros if boundary == "dirichlet" else _flat_zeros
+    find = scipy.special.jn_zeros if boundary == "dirichlet" else _neumann_zeros
     rows = []
     for m in range(int(reach) + 1):
         zeros = find(m, count)
@@ -144,14 +146,14 @@ def _modes(n_modes: int, boundary: str) -> Modes:
     return Modes(order.astype(int), j, sine.astype(bool))
 
 
-def _flat_zeros(m: int, count: int) -> Array:
+def _neumann_zeros(m: int, count: int) -> Array:
     """Zeros of ``J_m'``; for m = 0 the constant mode comes first."""
     if m == 0:
         return np.append(0.0, scipy.special.jnp_zeros(0, count))
     return scipy.special.jnp_zeros(m, count)
 
 
-def _scale(m: Array, j: Array, boundary: str) -> Array:
+def _normalisation(m: Array, j: Array, boundary: str) -> Array:
     """``1 / norm`` on the unit disk.
 
     ``int_0^1 J_m(j r)^2 r dr = J_{m+1}(j)^2 / 2`` at a zero of ``J_m`` and

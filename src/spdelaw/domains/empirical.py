@@ -20,7 +20,7 @@ from spdelaw.errors import ConvergenceError, DomainError
 #: Extra directions, and passes over the matrix, of the randomised method.
 OVERSAMPLING, PASSES = 12, 4
 #: Shorter side up to which a matrix with gaps is factored exactly.
-SMALL = 400
+EXACT_SIDE = 400
 #: Relative change of the filled values at which iterations stop, and the most of them.
 TOLERANCE, MOST_ROUNDS = 1e-6, 500
 
@@ -60,37 +60,37 @@ def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowR
     filled = np.where(gaps, 0.0, x)
     scale = np.sqrt(np.mean(filled[~gaps] ** 2))
     change, before, age = np.inf, filled[gaps], 0
-    found = randomised_svd(filled, rank, generator)
+    factors = randomised_svd(filled, rank, generator)
     for _ in range(MOST_ROUNDS):
-        fit = _shrunk_fit(filled, found, gaps)[gaps]
+        fit = _shrunk_fit(filled, factors, gaps)[gaps]
         last, change = change, float(np.sqrt(np.mean((fit - filled[gaps]) ** 2)))
         age = 0 if change > last else age + 1
         filled[gaps] = fit + age / (age + 3.0) * (fit - before)
         before = fit
-        found = _refactor(filled, found, rank, generator)
+        factors = _refactor(filled, factors, rank, generator)
         if change <= TOLERANCE * scale:
-            return found
+            return factors
     expected = f"gaps filled to {TOLERANCE:g} in {MOST_ROUNDS} rounds"
     got, fix = f"a change of {change / scale:.1e}", "ask for fewer modes, or drop empty rows"
     raise ConvergenceError("Empirical", expected=expected, got=got, fix=fix)
 
 
-def _shrunk_fit(filled: Array, found: LowRank, gaps: Array) -> Array:
+def _shrunk_fit(filled: Array, factors: LowRank, gaps: Array) -> Array:
     """``X V diag(d) V'`` with ``d = 1 - noise / s^2``, noise that of the known entries."""
     rows, columns = filled.shape
-    amplitude = filled @ found.right
-    left = np.mean((filled - amplitude @ found.right.T)[~gaps] ** 2)
+    amplitude = filled @ factors.right
+    residual_variance = np.mean((filled - amplitude @ factors.right.T)[~gaps] ** 2)
     # Of all entries the r patterns take r (rows + columns - r) degrees of freedom.
-    r = len(found.values)
+    r = len(factors.values)
     free = max(1.0 - r * (rows + columns - r) / (rows * columns), 1e-3)
-    noise = left / free * max(rows, columns)
-    keep = np.clip(1.0 - noise / np.maximum(found.values**2, 1e-300), 0.0, 1.0)
-    return (amplitude * keep) @ found.right.T
+    noise = residual_variance / free * max(rows, columns)
+    keep = np.clip(1.0 - noise / np.maximum(factors.values**2, 1e-300), 0.0, 1.0)
+    return (amplitude * keep) @ factors.right.T
 
 
 def _refactor(x: Array, last: LowRank, rank: int, generator: np.random.Generator) -> LowRank:
     """Singular vectors of a matrix that changed a little: exact where it is small."""
-    if min(x.shape) <= SMALL:
+    if min(x.shape) <= EXACT_SIDE:
         wide = x.shape[0] >= x.shape[1]
         values, vectors = np.linalg.eigh(x.T @ x if wide else x @ x.T)
         s = np.sqrt(np.maximum(values[::-1][:rank], 0.0))
@@ -103,13 +103,13 @@ def _refactor(x: Array, last: LowRank, rank: int, generator: np.random.Generator
     return LowRank(s[:rank], (q @ v.T)[:, :rank])
 
 
-# ---------- Patterns of the data themselves: empirical orthogonal functions
+# ---------- Empirical orthogonal functions
 
 
 #: Points closer than this part of the extent are one.
 SAME_POINT = 1e-9
 #: Variance of a pattern, relative to the first, that is rounding.
-NOTHING = 1e-12
+NEGLIGIBLE_VARIANCE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -121,8 +121,8 @@ class Empirical(TabulatedDomain):
     of the first, ``mu_n = v_1 / v_n``. Pass anomalies: a mean is a pattern like any other.
 
     The patterns come from a randomised singular value decomposition; gaps are filled by the
-    low-rank fit itself, point by point, until nothing changes. Points that were never seen are
-    left out. The modes are known at the points of the data only.
+    low-rank fit itself, point by point, until nothing changes. Points that were never observed
+    are left out. The modes are known at the points of the data only.
 
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
@@ -159,21 +159,20 @@ class Empirical(TabulatedDomain):
         seed: int = 0,
     ) -> None:
         """Check the fields and compute their patterns."""
-        names = _space(fields) if dims is None else _named(fields, dims)
+        names = _space_dims(fields) if dims is None else _named(fields, dims)
         points, rows = _rows_of(fields, names)
-        seen = ~np.isnan(rows).all(0)
-        points, rows = points[seen], rows[:, seen]
+        observed = ~np.isnan(rows).all(0)
+        points, rows = points[observed], rows[:, observed]
         rows = rows[~np.isnan(rows).all(1)]
-        n = _count(n_modes, rows)
-        w = _weights(weights, points, seen)
-        found = fill_and_factor(rows * np.sqrt(w), n, _generator(seed))
-        v = found.values**2 / len(rows)
-        if v[-1] <= NOTHING * v[0]:
-            raise DomainError(
-                "n_modes", expected=f"at most {int((v > NOTHING * v[0]).sum())} patterns, which "
-                "hold all of the fields", got=str(n), fix="ask for fewer",
-            )  # fmt: skip
-        patterns = found.right / np.sqrt(w)[:, None]
+        n = _check_count(n_modes, rows)
+        w = _weights(weights, points, observed)
+        factors = fill_and_factor(rows * np.sqrt(w), n, _generator(seed))
+        v = factors.values**2 / len(rows)
+        if v[-1] <= NEGLIGIBLE_VARIANCE * v[0]:
+            most = int((v > NEGLIGIBLE_VARIANCE * v[0]).sum())
+            expected = f"at most {most} patterns, which hold all of the fields"
+            raise DomainError("n_modes", expected=expected, got=str(n), fix="ask for fewer")
+        patterns = factors.right / np.sqrt(w)[:, None]
         patterns *= np.sign(patterns[np.abs(patterns).argmax(0), np.arange(n)])
         energy = np.nansum(w * np.nanmean(rows**2, axis=0))
         self._store(
@@ -214,14 +213,14 @@ class Empirical(TabulatedDomain):
 
     def check_points(self, points: Any) -> Array:
         """Points of the table, in any order and number."""
-        asked = as_points(points, self.dims)
-        unknown = ~self.contains(asked)
+        requested = as_points(points, self.dims)
+        unknown = ~self.contains(requested)
         if unknown.any():
             expected = "points of the data that the patterns come from"
-            got = str(asked[unknown][0].tolist())
+            got = str(requested[unknown][0].tolist())
             fix = "interpolate the data, or compute the patterns on these points"
             raise DomainError("points", expected=expected, got=got, fix=fix)
-        return asked
+        return requested
 
     def __repr__(self) -> str:
         """Sizes, and how much the patterns hold."""
@@ -275,7 +274,7 @@ def _generator(seed: Any) -> np.random.Generator:
         raise DomainError("seed", expected=expected, got=shown(seed), fix="pass seed=0") from error
 
 
-def _space(fields: Any) -> tuple[str, ...]:
+def _space_dims(fields: Any) -> tuple[str, ...]:
     _check_fields(fields)
     dims = tuple(str(d) for d in fields.dims if d not in ("path", "time"))
     if dims != ("point",):
@@ -287,25 +286,25 @@ def _space(fields: Any) -> tuple[str, ...]:
     return tuple(k for k, v in along.items() if v.dtype.kind in "iuf")
 
 
-def _weights(weights: Any, points: Array, seen: Array) -> Array:
-    """Positive weights of the points that were seen."""
+def _weights(weights: Any, points: Array, observed: Array) -> Array:
+    """Positive weights of the observed points."""
     if isinstance(weights, AbstractDomain):
         w = weights.grid_weights(weights.check_points(points))
     else:
         w = np.ones(len(points))
         if weights is not None:
             w = table("weights", weights, "positive numbers", "leave weights out").ravel()
-        if len(w) == len(seen) and weights is not None:
-            w = w[seen]
+        if len(w) == len(observed) and weights is not None:
+            w = w[observed]
     if w.shape != (len(points),) or not (np.isfinite(w) & (w > 0)).all():
-        expected = f"positive numbers, one for each of {len(seen)} points"
+        expected = f"positive numbers, one for each of {len(observed)} points"
         got = f"shape {w.shape}, least {w.min(initial=np.inf):g}"
         fix = "pass the domain the points lie on, or leave weights out"
         raise DomainError("weights", expected=expected, got=got, fix=fix)
     return w
 
 
-def _count(n_modes: int, rows: Array) -> int:
+def _check_count(n_modes: int, rows: Array) -> int:
     most = min(rows.shape)
     if most == 0:
         fix = "pass fields with values"

@@ -82,13 +82,13 @@ class Fields(AbstractDomain):
     def eigenvalues(self, n_modes: int) -> Array:
         """Those of the domain, each once for each field."""
         n = self.check_modes(n_modes)
-        return np.repeat(self.domain.eigenvalues(self._each(n)), self.n_fields)[:n]
+        return np.repeat(self.domain.eigenvalues(self._modes_per_field(n)), self.n_fields)[:n]
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """``h_n(x)`` at the points of its own field, 0 at those of others."""
         n = self.check_modes(n_modes)
         which, x = self.split(points)
-        each = self._each(n)
+        each = self._modes_per_field(n)
         out = np.zeros((len(which), each, self.n_fields))
         for field in range(self.n_fields):
             rows = np.flatnonzero(which == field)
@@ -96,7 +96,7 @@ class Fields(AbstractDomain):
                 out[rows, :, field] = self.domain.eigenfunctions(x[rows], each)
         return out.reshape(len(which), -1)[:, :n]
 
-    def _each(self, n_modes: int) -> int:
+    def _modes_per_field(self, n_modes: int) -> int:
         return -(-n_modes // self.n_fields)
 
     def split(self, points: Array) -> tuple[Array, Array]:
@@ -122,7 +122,7 @@ class Fields(AbstractDomain):
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
         """The rule of the domain that is fine enough, for each field."""
-        points, w = self.domain.quadrature_for(self._each(n_modes))
+        points, w = self.domain.quadrature_for(self._modes_per_field(n_modes))
         return self.repeated(points), np.tile(w, self.n_fields)
 
     def grid(self, n_points: Any) -> Array:
@@ -147,8 +147,8 @@ class Fields(AbstractDomain):
     def contains(self, points: Array) -> Array:
         """Whether there is such a field, and the place lies in the domain."""
         table = np.asarray(points, float)
-        known = np.isin(table[:, 0], np.arange(self.n_fields))
-        return known & self.domain.contains(self.split(table)[1])
+        is_field = np.isin(table[:, 0], np.arange(self.n_fields))
+        return is_field & self.domain.contains(self.split(table)[1])
 
     def check_points(self, points: Any) -> Array:
         """Points (n, 1 + d), or points of the domain, which then stand for every field."""
@@ -164,9 +164,9 @@ class Fields(AbstractDomain):
         return table
 
     def _are_of_one_field(self, points: Any) -> bool:
-        """Whether points, or axes of a grid, have no column that says which field."""
+        """Whether points, or axes of a grid, have no column for the number of the field."""
         d = len(self.domain.dims)
-        axes = isinstance(points, tuple | list) and any(np.ndim(part) for part in points)
+        axes = isinstance(points, tuple | list) and any(np.ndim(axis) for axis in points)
         if axes and np.ndim(points[0]) == 1 and len(points) in (d, 1 + d):
             return len(points) == d
         shape = np.shape(points)
@@ -176,22 +176,22 @@ class Fields(AbstractDomain):
         """Points and labels; the dim ``variable`` has the names of the fields."""
         if isinstance(fields, xr.DataArray):
             self._check_names(fields)
-        found = super().places(fields)
-        if VARIABLE not in found.coords:
-            return found
-        dims, which = found.coords[VARIABLE]
+        places = super().places(fields)
+        if VARIABLE not in places.coords:
+            return places
+        dims, which = places.coords[VARIABLE]
         names = np.array(self.names)[numbered(which).astype(int)]
-        return found._replace(coords={**found.coords, VARIABLE: (dims, names)})
+        return places._replace(coords={**places.coords, VARIABLE: (dims, names)})
 
     def _check_names(self, fields: xr.DataArray) -> None:
         if VARIABLE not in fields.coords:
             return
         labels = fields[VARIABLE].values
-        seen = list(dict.fromkeys(np.atleast_1d(labels).tolist()))
-        if labels.dtype.kind not in "iuf" and seen != list(self.names):
+        names = list(dict.fromkeys(np.atleast_1d(labels).tolist()))
+        if labels.dtype.kind not in "iuf" and names != list(self.names):
             expected = f"fields {', '.join(self.names)}, in this order"
             fix = f"data.sel(variable={list(self.names)}), or name them so"
-            raise DomainError("fields", expected=expected, got=", ".join(map(str, seen)), fix=fix)
+            raise DomainError("fields", expected=expected, got=", ".join(map(str, names)), fix=fix)
 
     # -- files ------------------------------------------------------------------------
 
@@ -204,6 +204,6 @@ class Fields(AbstractDomain):
         """Fields from the description of their domain, and names."""
         from spdelaw.domains.registry import from_dict  # which needs this module
 
-        own = settings.pop("domain")
-        domain = own if isinstance(own, AbstractDomain) else from_dict(own)
+        given = settings.pop("domain")
+        domain = given if isinstance(given, AbstractDomain) else from_dict(given)
         return cls(domain, **settings)

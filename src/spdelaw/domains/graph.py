@@ -13,7 +13,7 @@ from spdelaw.domains.places import as_points
 from spdelaw.errors import DomainError
 
 #: What an adjacency matrix has to be, and what helps where it is not.
-_GRAPH = (
+_ADJACENCY_ADVICE = (
     "a square, symmetric matrix of non-negative weights",
     "for directed graphs pass (w + w.T) / 2",
 )
@@ -46,13 +46,13 @@ class Graph(TabulatedDomain):
 
     def __init__(self, adjacency: Any, n_modes: int | None = None, positions: Any = None) -> None:
         """Check the weights and compute the modes."""
-        w = _checked(adjacency)
+        w = _check_adjacency(adjacency)
         n = w.shape[0]
         where = np.zeros((0, 2)) if positions is None else _positions(positions, n)
         laplacian = scipy.sparse.diags_array(np.asarray(w.sum(1)).ravel()) - w
         shift = max(float(w.sum()) / n, 1e-300)
         count = min(64, n) if n_modes is None else n_modes
-        self._store(spectrum=np.empty(n))  # as many as there are vertices may be asked for
+        self._store(spectrum=np.empty(n))  # allows as many modes as there are vertices
         mu, v = lowest_modes(laplacian, scipy.sparse.eye_array(n), self.check_modes(count), shift)
         upper = scipy.sparse.triu(w, 1).tocoo()
         edges = np.stack([*upper.coords, upper.data], axis=1)
@@ -101,10 +101,10 @@ class Graph(TabulatedDomain):
         return f"Graph({sizes}, {self.most_modes} modes)"
 
 
-def _checked(adjacency: Any) -> Any:
+def _check_adjacency(adjacency: Any) -> Any:
     """Adjacency as a sparse matrix with an empty diagonal, or `DomainError`."""
     if not scipy.sparse.issparse(adjacency):
-        adjacency = table("adjacency", adjacency, *_GRAPH)
+        adjacency = table("adjacency", adjacency, *_ADJACENCY_ADVICE)
     try:
         w = scipy.sparse.csr_array(adjacency, dtype=float, copy=True)
     except (TypeError, ValueError) as error:
@@ -129,4 +129,6 @@ def _positions(positions: Any, n: int) -> Array:
 
 
 def _not_a_graph(got: str) -> DomainError:
-    return DomainError("adjacency", expected=_GRAPH[0], got=got, fix=_GRAPH[1])
+    return DomainError(
+        "adjacency", expected=_ADJACENCY_ADVICE[0], got=got, fix=_ADJACENCY_ADVICE[1]
+    )

@@ -15,7 +15,7 @@ from spdelaw.errors import DomainError, MissingExtraError
 
 BOUNDARIES = ("neumann", "dirichlet")
 #: Triangles near a point that are tried before all of them.
-NEAR = 12
+NEAREST_TRIANGLES = 12
 #: Barycentric coordinates this far below zero still count as inside.
 SLACK = 1e-9
 
@@ -64,7 +64,7 @@ class Mesh(TabulatedDomain):
         potential: Any = 0.0,
     ) -> None:
         """Check the triangulation and compute the modes."""
-        points, corners = _checked(nodes, triangles)
+        points, corners = _check_triangulation(nodes, triangles)
         word("boundary", boundary, BOUNDARIES)
         d = _coefficient("diffusion", diffusion, points, "positive")
         v = _coefficient("potential", potential, points, "non-negative")
@@ -84,7 +84,7 @@ class Mesh(TabulatedDomain):
 
     def _restore(self, **settings: Any) -> None:
         tables = {key: restored(key, value) for key, value in settings.items()}
-        _checked(tables["nodes"], tables["triangles"].astype(int))
+        _check_triangulation(tables["nodes"], tables["triangles"].astype(int))
         self._store(**tables | {"triangles": tables["triangles"].astype(int)})
 
     @property
@@ -150,15 +150,17 @@ class Mesh(TabulatedDomain):
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
         """Triangle of each point, -1 for none, and its barycentric coordinates there."""
-        near = min(NEAR, len(self.triangles))
+        near = min(NEAREST_TRIANGLES, len(self.triangles))
         _, candidates = self._tree.query(points, k=near)
-        triangle, share = self._inside(points, candidates.reshape(len(points), near))
+        triangle, share = self._best_triangle(points, candidates.reshape(len(points), near))
         everything = np.arange(len(self.triangles))[None]
         for i in np.flatnonzero(triangle < 0):  # long triangles, and points outside
-            triangle[i : i + 1], share[i : i + 1] = self._inside(points[i : i + 1], everything)
+            triangle[i : i + 1], share[i : i + 1] = self._best_triangle(
+                points[i : i + 1], everything
+            )
         return triangle, share
 
-    def _inside(self, points: Array, candidates: Array) -> tuple[Array, Array]:
+    def _best_triangle(self, points: Array, candidates: Array) -> tuple[Array, Array]:
         a, b, c = np.moveaxis(self.nodes[self.triangles[candidates]], 2, 0)
         p = points[:, None]
         whole = _cross(b - a, c - a)
@@ -166,8 +168,8 @@ class Mesh(TabulatedDomain):
         share = share / whole[..., None]
         best = share.min(-1).argmax(1)
         rows = np.arange(len(points))
-        found = share[rows, best]
-        return np.where(found.min(-1) >= -SLACK, candidates[rows, best], -1), found
+        best_share = share[rows, best]
+        return np.where(best_share.min(-1) >= -SLACK, candidates[rows, best], -1), best_share
 
     def __repr__(self) -> str:
         """Sizes."""
@@ -186,7 +188,7 @@ def _areas(nodes: Array, triangles: Array) -> Array:
     return 0.5 * np.abs(_cross(b - a, c - a))
 
 
-def _checked(nodes: Any, triangles: Any) -> tuple[Array, Array]:
+def _check_triangulation(nodes: Any, triangles: Any) -> tuple[Array, Array]:
     points = as_points(table("nodes", nodes, "an array (n, 2)", "one row a node"), ("x", "y"))
     try:
         corners = np.asarray(triangles)
@@ -216,15 +218,15 @@ def _coefficient(what: str, value: Any, nodes: Array, sign: str) -> Array:
     """Values of a coefficient at the nodes, or `DomainError`."""
     try:
         values = value(*nodes.T) if callable(value) else value
-        found = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
+        coefficient = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
     except Exception as error:  # a function of the user may raise anything
         expected, fix = "a number, one a node, or a function of (x, y)", f"pass {what}=1.0"
         raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
-    fine = found > 0 if sign == "positive" else found >= 0
-    if not (np.isfinite(found) & fine).all():
-        got = f"{found.min():g}"
+    fine = coefficient > 0 if sign == "positive" else coefficient >= 0
+    if not (np.isfinite(coefficient) & fine).all():
+        got = f"{coefficient.min():g}"
         raise DomainError(what, expected=f"{sign} numbers", got=got, fix=f"pass {what}=1.0")
-    return found
+    return coefficient
 
 
 def _matrices(

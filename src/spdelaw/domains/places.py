@@ -1,7 +1,7 @@
 """Points in space and how fields are labelled there: axes of a grid, or one dim ``point``.
 
 Inside the package a field is (..., n_points) whatever its domain, and points are (n_points,)
-in one dimension and (n_points, d) in d. This is the door in both directions.
+in one dimension and (n_points, d) in d. This module converts in both directions.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ POINT = "point"
 #: Dim of several fields on one domain; its labels may be names.
 VARIABLE = "variable"
 #: Points that fill more than this part of the grid of their coordinates are a grid with holes.
-FILLED = 0.5
+MIN_GRID_SHARE = 0.5
 #: Sensors outside the domain that a message names.
-SENSORS = 3
+MAX_NAMED_SENSORS = 3
 
 
 class Places(NamedTuple):
@@ -58,7 +58,7 @@ class Places(NamedTuple):
             values = whole
         return values.reshape(*lead, *self.shape)
 
-    def seen(self, values: Any) -> Array:
+    def has_values(self, values: Any) -> Array:
         """Which points hold a value anywhere in values (..., *shape); (M,)."""
         flat = self.flatten(values)
         return np.asarray(~np.isnan(flat).all(axis=tuple(range(flat.ndim - 1))))
@@ -80,7 +80,7 @@ def places_of_points(points: Array, dims: tuple[str, ...]) -> Places:
     shape = tuple(len(axis) for axis in axes)
     columns = zip(axes, points.T, strict=True)
     at = np.ravel_multi_index([np.searchsorted(axis, c) for axis, c in columns], shape)
-    if len(points) <= FILLED * np.prod(shape) or (np.diff(at) <= 0).any():
+    if len(points) <= MIN_GRID_SHARE * np.prod(shape) or (np.diff(at) <= 0).any():
         coords = {d: ((POINT,), points[:, i]) for i, d in enumerate(dims)}
         return Places(points, (POINT,), coords, (len(points),))
     coords = {d: ((d,), axis) for d, axis in zip(dims, axes, strict=True)}
@@ -121,7 +121,7 @@ def numbered(labels: Array) -> Array:
 def grid_points(axes: list[Array] | tuple[Array, ...]) -> Array:
     """All points of a grid, the last axis fastest; (prod(n), d)."""
     mesh = np.meshgrid(*(np.asarray(axis, float) for axis in axes), indexing="ij")
-    return np.stack([part.ravel() for part in mesh], axis=1)
+    return np.stack([coordinate.ravel() for coordinate in mesh], axis=1)
 
 
 def as_points(points: Any, dims: tuple[str, ...]) -> Array:
@@ -130,8 +130,8 @@ def as_points(points: Any, dims: tuple[str, ...]) -> Array:
         table = _table(points, dims)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise _not_points(dims, str(error) or type(error).__name__) from error
-    wanted = 1 if len(dims) == 1 else 2
-    if table.ndim != wanted or table.size == 0 or (wanted == 2 and table.shape[1] != len(dims)):
+    n_axes = 1 if len(dims) == 1 else 2
+    if table.ndim != n_axes or table.size == 0 or (n_axes == 2 and table.shape[1] != len(dims)):
         raise _not_points(dims, f"shape {table.shape}")
     if not np.isfinite(table).all():
         raise _not_points(dims, "values that are not finite")
@@ -156,10 +156,14 @@ def sensors_outside(
 ) -> DomainError:
     """Error that names sensors which lie outside a domain."""
     at = np.flatnonzero(outside)
-    first = at[:SENSORS].tolist()
-    places = [", ".join(f"{d} {v:g}" for d, v in zip(dims, points[i], strict=True)) for i in first]
-    named = "; ".join(f"number {i} at {place}" for i, place in zip(first, places, strict=True))
-    more = f", and {len(at) - SENSORS} more" if len(at) > SENSORS else ""
+    first = at[:MAX_NAMED_SENSORS].tolist()
+    positions = [
+        ", ".join(f"{d} {v:g}" for d, v in zip(dims, points[i], strict=True)) for i in first
+    ]
+    named = "; ".join(
+        f"number {i} at {position}" for i, position in zip(first, positions, strict=True)
+    )
+    more = f", and {len(at) - MAX_NAMED_SENSORS} more" if len(at) > MAX_NAMED_SENSORS else ""
     got = f"{len(at)} of {len(points)} outside, counted from 0: {named}{more}"
     fix = "leave them out with fields.drop_isel(point=[...]), or use a larger domain"
     return DomainError("sensors", expected=f"points within {reach}", got=got, fix=fix)

@@ -157,8 +157,8 @@ def grid_of(points: Array) -> tuple[list[Array], Array] | None:
 
     None where they are scattered, or where two of them are one.
     """
-    found = [np.unique(column, return_inverse=True) for column in points.T]
-    axes, at = [axis for axis, _ in found], [where.reshape(-1) for _, where in found]
+    columns = [np.unique(column, return_inverse=True) for column in points.T]
+    axes, at = [axis for axis, _ in columns], [where.reshape(-1) for _, where in columns]
     shape = tuple(len(axis) for axis in axes)
     cells = np.ravel_multi_index(at, shape)
     if np.prod(shape) > CELLS_PER_POINT * len(points) or len(np.unique(cells)) < len(points):
@@ -174,21 +174,22 @@ class Multiplied(NamedTuple):
     def gram(self, weights: Array) -> Array:
         """``G`` of each row of weights (R, M); (R, N, N).
 
-        Rows that have most of the weights of the fullest are what that one has but for the rest.
+        A row with most of the largest weights is the Gram matrix of these less that of the lacking
+        weights.
         """
         full = weights.max(0, initial=0.0)
-        whole = _product(full, self.modes) if len(weights) > 1 else None
+        whole = _weighted_gram(full, self.modes) if len(weights) > 1 else None
         out = np.empty((len(weights), *(self.modes.shape[1],) * 2))
         for row, matrix in zip(weights, out, strict=True):
             lacking = full - row
             if whole is None or 2 * np.count_nonzero(lacking) > np.count_nonzero(row):
-                matrix[...] = _product(row, self.modes)
+                matrix[...] = _weighted_gram(row, self.modes)
             else:
-                np.subtract(whole, _product(lacking, self.modes), out=matrix)
+                np.subtract(whole, _weighted_gram(lacking, self.modes), out=matrix)
         return out
 
 
-def _product(weights: Array, modes: Array) -> Array:
-    seen = weights > 0
-    some = np.sqrt(weights[seen])[:, None] * modes[seen]
-    return some.T @ some
+def _weighted_gram(weights: Array, modes: Array) -> Array:
+    positive = weights > 0
+    rows = np.sqrt(weights[positive])[:, None] * modes[positive]
+    return rows.T @ rows

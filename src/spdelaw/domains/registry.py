@@ -26,9 +26,9 @@ def find_domain(name: object) -> type[AbstractDomain] | None:
     for entry in entry_points(group=GROUP):
         if entry.name != name:
             continue
-        found = entry.load()
-        if isinstance(found, type) and issubclass(found, AbstractDomain) and found.name == name:
-            return found
+        loaded = entry.load()
+        if isinstance(loaded, type) and issubclass(loaded, AbstractDomain) and loaded.name == name:
+            return loaded
         expected = f"a subclass of AbstractDomain with name = {entry.name!r}"
         got = f"{entry.value} of the entry point {entry.name!r}"
         fix = "mend the package that registers it, or remove it"

@@ -1,4 +1,4 @@
-"""Fields to coefficients by weighted least squares, with numbers that say how far to trust it.
+"""Fields to coefficients by weighted least squares, with measures of its accuracy.
 
 With ``Phi = h_n(x_i)`` and rule weights ``W``, the coefficients minimise
 ``(u - Phi c)' W (u - Phi c)``. On a grid whose rule is exact for products of the modes the
@@ -35,7 +35,7 @@ class Analysis(NamedTuple):
         method: "fast", "quadrature" or "least_squares".
         condition: condition number of the Gram matrix, the worst row where points are missing.
         leakage: largest norm with which one of the next modes enters the coefficients.
-        outside: share of the fields' energy that the modes leave over.
+        outside: share of the fields' energy in the residual.
         n_lost: rows that have too few points for the modes.
     """
 
@@ -64,9 +64,13 @@ def analyse_values(
     if not complete:
         return _analyse_with_gaps(domain, values, observed, points, phi, w)
     if method != "dense":
-        fast = domain.fast_analyse(values, points, n_modes) if _worth(method, n_modes) else None
+        fast = (
+            domain.fast_analyse(values, points, n_modes)
+            if _tries_fast_transform(method, n_modes)
+            else None
+        )
         if fast is not None:
-            return Analysis(fast, "fast", 1.0, 0.0, _outside(values, fast, phi, w), 0)
+            return Analysis(fast, "fast", 1.0, 0.0, _residual_energy(values, fast, phi, w), 0)
         if method == "fast":
             from spdelaw.domains.base import no_fast_transform
 
@@ -74,7 +78,7 @@ def analyse_values(
     return _analyse_complete(domain, values, points, phi, w)
 
 
-def _worth(method: str, n_modes: int) -> bool:
+def _tries_fast_transform(method: str, n_modes: int) -> bool:
     # Below this many modes one matrix product beats the full transform.
     return method == "fast" or n_modes > 64
 
@@ -98,7 +102,7 @@ def _analyse_complete(
     c = values @ operator.T
     method = "quadrature" if exact else "least_squares"
     leak = _leakage(domain, operator, points, phi.shape[1])
-    return Analysis(c, method, condition, leak, _outside(values, c, phi, w), 0)
+    return Analysis(c, method, condition, leak, _residual_energy(values, c, phi, w), 0)
 
 
 def projection(phi: Array, w: Array) -> tuple[Array, float, bool]:
@@ -117,8 +121,8 @@ def _leakage(domain: AbstractDomain, operator: Array, points: Array, n_modes: in
     return float(np.linalg.norm(operator @ beyond, axis=0).max(initial=0.0))
 
 
-def _outside(values: Array, c: Array, phi: Array, w: Array) -> float:
-    """Share of energy left over, on at most 2000 rows: it feeds a warning, not a result."""
+def _residual_energy(values: Array, c: Array, phi: Array, w: Array) -> float:
+    """Share of energy in the residual, on at most 2000 rows: it feeds a warning, not a result."""
     rows = values.reshape(-1, values.shape[-1])
     coefficients = c.reshape(-1, c.shape[-1])
     step = max(1, len(rows) // 2000)
@@ -138,8 +142,8 @@ def _analyse_with_gaps(
     w: Array,
 ) -> Analysis:
     n_modes = phi.shape[1]
-    rows, seen = values.reshape(-1, len(points)), observed.reshape(-1, len(points))
-    patterns, which = np.unique(seen, axis=0, return_inverse=True)
+    rows, observed_rows = values.reshape(-1, len(points)), observed.reshape(-1, len(points))
+    patterns, which = np.unique(observed_rows, axis=0, return_inverse=True)
     which = which.reshape(-1)
     order = np.argsort(which, kind="stable")
     bounds = np.searchsorted(which[order], np.arange(len(patterns) + 1))
@@ -159,7 +163,7 @@ def _analyse_with_gaps(
         if p < 20:  # a sample of patterns is enough for a warning
             leak = max(leak, _leakage(domain, operator, points[pattern], n_modes))
     c = c.reshape(*values.shape[:-1], n_modes)
-    return Analysis(c, "least_squares", worst, leak, _outside(values, c, phi, w), lost)
+    return Analysis(c, "least_squares", worst, leak, _residual_energy(values, c, phi, w), lost)
 
 
 def warn_if_aliased(result: Analysis) -> None:

@@ -21,11 +21,10 @@ from spdelaw.processes.semilinear import Semilinear
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.specification import Gaussian, OperatorFormula, PowerLaw, White
 
-# ---------- Ready semilinear equations: fronts, populations, phases, flows, growing interfaces, two
-# fields
+# ---------- Semilinear equations: fronts, populations, phases, flows, interfaces, two fields
 #
-# Those of one field are on a ring of length 2 pi, or its square, so that every term has a meaning
-# and no boundary is in the way. The defaults give fields of order one with reactions of rate about
+# Those of one field are on a ring of length 2 pi, or its square, so that every term is defined
+# and there is no boundary. The defaults give fields of order one with reactions of rate about
 # one. Each takes ``noise``, ``initial`` and ``times`` as `spdelaw.SpectralSPDE` does.
 
 
@@ -37,9 +36,14 @@ TORUS = Box((0.0, 2.0 * np.pi), (0.0, 2.0 * np.pi), boundary="periodic")
 DISH = Box((0.0, 64.0), (0.0, 64.0), boundary="periodic")
 DISH_POINTS = 64
 TIMES = np.linspace(0.0, 10.0, 101)
-ROUGH, STRONG, ROUGHER = PowerLaw(1.5, 0.1), PowerLaw(1.5, 0.3), PowerLaw(1.0, 0.3)
-FAINT, SMALL, SMALLER = PowerLaw(1.5, 0.02), PowerLaw(1.5, 0.01), PowerLaw(1.5, 0.0064)
-SMALLEST = White(1e-4)
+#: Noise of the equations where none is given.
+DEFAULT_NOISE = PowerLaw(1.5, 0.3)
+ALLEN_CAHN_NOISE = PowerLaw(1.5, 0.1)
+ALLEN_CAHN_2D_NOISE = PowerLaw(1.0, 0.3)
+RECOVERY_NOISE = PowerLaw(1.5, 0.02)
+NAGUMO_NOISE = PowerLaw(1.5, 0.01)
+FISHER_KPP_NOISE = PowerLaw(1.5, 0.0064)
+GRAY_SCOTT_NOISE = White(1e-4)
 
 
 def band(x: Array) -> Array:
@@ -54,19 +58,22 @@ def sparse(x: Array) -> Array:
 
 def semilinear_on(
     label: str, domain: AbstractDomain, n_modes: int, terms: Mapping[str, float], *, nu: float,
-    kappa: float = 0.0, noise: Any = STRONG, initial: Any = 0.0, times: Any = TIMES,
+    kappa: float = 0.0, noise: Any = DEFAULT_NOISE, initial: Any = 0.0, times: Any = TIMES,
 ) -> Semilinear:  # fmt: skip
     """``dX = (-kappa X + nu Laplace X + f(X)) dt + dW`` on any domain."""
-    # A grid, the same along each dim, on which the modes are told apart.
+    # A grid, the same along each dim, on which the modes are linearly independent.
     per_dim = n_modes if len(domain.dims) == 1 else int(domain.indices(n_modes).max()) + 1  # type: ignore[attr-defined]
-    drift, own = OperatorFormula(kappa, nu), {"initial": initial, "times": times, "label": label}
-    linear = SpectralSPDE(domain, n_modes, drift, noise=noise, n_points=per_dim + 1, **own)
+    drift, options = (
+        OperatorFormula(kappa, nu),
+        {"initial": initial, "times": times, "label": label},
+    )
+    linear = SpectralSPDE(domain, n_modes, drift, noise=noise, n_points=per_dim + 1, **options)
     return Semilinear(linear, terms)
 
 
 def allen_cahn(
-    n_modes: int = 31, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0, noise: Any = ROUGH,
-    domain: AbstractDomain = RING, **settings: Any,
+    n_modes: int = 31, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
+    noise: Any = ALLEN_CAHN_NOISE, domain: AbstractDomain = RING, **settings: Any,
 ) -> Semilinear:  # fmt: skip
     """Allen-Cahn equation, or Phi^4 in one dimension: two phases and the fronts between them.
 
@@ -77,41 +84,41 @@ def allen_cahn(
         >>> sl.catalogue.allen_cahn(n_modes=5).terms
         {'u': 1.0, 'u^3': -1.0}
     """
-    own = {"nu": nu, "noise": noise, **settings}
-    return semilinear_on("Allen-Cahn equation", domain, n_modes, {"u": a, "u^3": -b}, **own)
+    options = {"nu": nu, "noise": noise, **settings}
+    return semilinear_on("Allen-Cahn equation", domain, n_modes, {"u": a, "u^3": -b}, **options)
 
 
 def nagumo(
     n_modes: int = 31, *, nu: float = 0.05, threshold: float = 0.3, rate: float = 1.0,
-    noise: Any = SMALL, initial: Any = band, **settings: Any,
+    noise: Any = NAGUMO_NOISE, initial: Any = band, **settings: Any,
 ) -> Semilinear:  # fmt: skip
     """Nagumo equation: a pulse front that moves, ``f(u) = rate u (1 - u) (u - threshold)``.
 
     Written out, ``f(u) = rate (-alpha u + (1 + alpha) u^2 - u^3)`` with alpha the threshold.
     """
     terms = {"u": -rate * threshold, "u^2": rate * (1.0 + threshold), "u^3": -rate}
-    own = {"nu": nu, "noise": noise, "initial": initial, **settings}
-    return semilinear_on("Nagumo equation", RING, n_modes, terms, **own)
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    return semilinear_on("Nagumo equation", RING, n_modes, terms, **options)
 
 
 def fisher_kpp(
-    n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = SMALLER,
+    n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = FISHER_KPP_NOISE,
     initial: Any = sparse, **settings: Any,
 ) -> Semilinear:  # fmt: skip
     """Fisher-KPP equation: a population that spreads, ``f(u) = r u (1 - u)``.
 
     Below zero the field would fall without end: keep the noise small and the start positive.
     """
-    own = {"nu": nu, "noise": noise, "initial": initial, **settings}
-    return semilinear_on("Fisher-KPP equation", RING, n_modes, {"u": r, "u^2": -r}, **own)
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    return semilinear_on("Fisher-KPP equation", RING, n_modes, {"u": r, "u^2": -r}, **options)
 
 
 def burgers(
     n_modes: int = 31, *, nu: float = 0.1, c: float = 1.0, kappa: float = 0.1, **settings: Any
 ) -> Semilinear:
     """Stochastic Burgers equation: ``dX = (-kappa X + nu X_xx - c X X_x) dt + dW``."""
-    own = {"nu": nu, "kappa": kappa, **settings}
-    return semilinear_on("Burgers equation", RING, n_modes, {"u u_x": -c}, **own)
+    options = {"nu": nu, "kappa": kappa, **settings}
+    return semilinear_on("Burgers equation", RING, n_modes, {"u u_x": -c}, **options)
 
 
 def kpz(
@@ -122,21 +129,21 @@ def kpz(
     With noise that is white in space its height per time grows with the number of modes; the
     damping holds the mean height.
     """
-    own = {"nu": nu, "kappa": kappa, **settings}
-    return semilinear_on("KPZ equation", RING, n_modes, {"u_x^2": c}, **own)
+    options = {"nu": nu, "kappa": kappa, **settings}
+    return semilinear_on("KPZ equation", RING, n_modes, {"u_x^2": c}, **options)
 
 
 def allen_cahn_2d(
-    n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0, noise: Any = ROUGHER,
-    **settings: Any,
+    n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
+    noise: Any = ALLEN_CAHN_2D_NOISE, **settings: Any,
 ) -> Semilinear:  # fmt: skip
     """Allen-Cahn equation on a square with opposite sides glued together.
 
     In two dimensions the coefficient of ``u`` depends on the number of modes that are kept
     (renormalisation): it is the bare one at ``n_modes`` modes.
     """
-    label, own = "Allen-Cahn equation in two dimensions", {"nu": nu, "noise": noise, **settings}
-    return semilinear_on(label, TORUS, n_modes, {"u": a, "u^3": -b}, **own)
+    label, options = "Allen-Cahn equation in two dimensions", {"nu": nu, "noise": noise, **settings}
+    return semilinear_on(label, TORUS, n_modes, {"u": a, "u^3": -b}, **options)
 
 
 def fields_on(
@@ -182,24 +189,27 @@ def fields_on(
         SpectralSPDE(domain, n_modes, OperatorFormula(nu=nu[f]), noise=noise[f], initial=initial[f])
         for f in both.names
     ]
-    mean, spread = _woven(e.initial_mean for e in each), _woven(e.initial_variance for e in each)
+    mean, spread = (
+        _interleave(e.initial_mean for e in each),
+        _interleave(e.initial_variance for e in each),
+    )
     linear = SpectralSPDE(
-        both, n_modes * both.n_fields, _woven(e.dynamics.drift for e in each),
-        noise=_woven(e.dynamics.noise for e in each),
+        both, n_modes * both.n_fields, _interleave(e.dynamics.drift for e in each),
+        noise=_interleave(e.dynamics.noise for e in each),
         initial=Gaussian(mean, spread) if spread.any() else mean, times=times,
         n_points=n_points or n_modes + 1, label=label,
     )  # fmt: skip
     return Semilinear(linear, terms)  # type: ignore[arg-type]
 
 
-def _woven(parts: Iterable[Array]) -> Array:
+def _interleave(parts: Iterable[Array]) -> Array:
     """Numbers per mode of each field in the order of all modes."""
     return np.stack(list(parts), axis=1).ravel()
 
 
 def fitzhugh_nagumo(
     n_modes: int = 15, *, nu: float = 0.1, epsilon: float = 0.5, gamma: float = 0.5,
-    beta: float = 0.1, noise: Any = ROUGH, recovery_noise: Any = FAINT,
+    beta: float = 0.1, noise: Any = ALLEN_CAHN_NOISE, recovery_noise: Any = RECOVERY_NOISE,
     initial: Any = None, times: Any = TIMES, domain: AbstractDomain = RING,
 ) -> Semilinear:  # fmt: skip
     """FitzHugh-Nagumo equations: a voltage that fires, and its slow recovery.
@@ -246,7 +256,7 @@ def seeds(x: Array, y: Array) -> Array:
 
 def gray_scott(
     n_modes: int = 797, *, feed: float = 0.042, kill: float = 0.061, nu_u: float = 0.16,
-    nu_v: float = 0.08, noise: Any = SMALLEST, initial: Any = None,
+    nu_v: float = 0.08, noise: Any = GRAY_SCOTT_NOISE, initial: Any = None,
     times: Any = None, domain: AbstractDomain = DISH,
 ) -> Semilinear:  # fmt: skip
     """Gray-Scott equations: food u, and an autocatalyst v whose spots divide.
@@ -281,7 +291,7 @@ def gray_scott(
     )  # fmt: skip
 
 
-# ---------- Ready equations: the paper's two regimes and their relatives
+# ---------- Linear equations: the paper's two regimes and their relatives
 #
 # The defaults follow the conventions that reproduce the paper's tables: ``q_n = n^-2.01`` with
 # amplitude ``sqrt(q_n)``, 201 times on [0, 1], 101 points on [0, pi] or 200 on [-3, 3].

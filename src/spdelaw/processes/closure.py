@@ -70,11 +70,11 @@ def weights(rate: Array, h: Array | float) -> Weights:
     decay = (one, half[0], half[0], p[0], p[0])
     # dz / d(rate) = -h
     decay_slope = (0.0 * one, *(-h * s for s in (half_slope[0], half_slope[0], slope[0], slope[0])))
-    by_rate = Weights(decay_slope, _rows(half_slope, slope, -h * h))
-    return Weights(decay, _rows(half, p, h), by_rate)
+    by_rate = Weights(decay_slope, _stage_weights(half_slope, slope, -h * h))
+    return Weights(decay, _stage_weights(half, p, h), by_rate)
 
 
-def _rows(
+def _stage_weights(
     half: list[Array], p: list[Array], h: Array | float
 ) -> tuple[tuple[tuple[int, Array], ...], ...]:
     both = h * (2.0 * p[2] - 4.0 * p[3])
@@ -119,7 +119,7 @@ def combine(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
 
 
 class Moments(NamedTuple):
-    """Mean (B, N), covariance (B, N, N) and, where asked for, cross-covariance (B, N, N)."""
+    """Mean (B, N), covariance (B, N, N) and, where requested, cross-covariance (B, N, N)."""
 
     mean: Array
     covariance: Array
@@ -147,7 +147,7 @@ class Closure:
     coefficients: Array
     rates: Array
     noise: Array
-    _known_rules: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
+    _rules_by_step: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
 
     @functools.cached_property
     def total(self) -> Polynomial:
@@ -176,10 +176,10 @@ class Closure:
         lam, h = self.rates, np.asarray(h, float)
         pairs = lam[:, None] + lam[None, :]
         if h.ndim == 0:
-            if float(h) not in self._known_rules:
+            if float(h) not in self._rules_by_step:
                 one = weights(lam, h)
-                self._known_rules[float(h)] = (one, weights(pairs, h), one)
-            return self._known_rules[float(h)]
+                self._rules_by_step[float(h)] = (one, weights(pairs, h), one)
+            return self._rules_by_step[float(h)]
         square = h[:, None, None]
         return weights(lam, h[:, None]), weights(pairs, square), weights(lam[None], square)
 
@@ -227,9 +227,9 @@ def advance(
     for _ in range(n_steps):
         step = SubStep(rules, state, ([], [], []), [])
         for i in range(STAGES):
-            stage, found = _slope(closure, state_at(step, i))
+            stage, stage_slopes = _moment_slopes(closure, state_at(step, i))
             step.stages.append(stage)
-            for slopes, slope in zip(step.slopes, found, strict=True):
+            for slopes, slope in zip(step.slopes, stage_slopes, strict=True):
                 slopes.append(slope)
         state = state_at(step, STAGES)
         tape.append(step)
@@ -248,7 +248,7 @@ def state_at(step: SubStep, stage: int) -> State:
     return tuple(u if u is None else combine(w, stage, u, slopes) for w, u, slopes in moments)  # type: ignore[return-value]
 
 
-def _slope(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, Array]]:
+def _moment_slopes(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, Array]]:
     """``E F``, ``J P + P J' + q`` and ``C J'``."""
     r, (m, p, c), nothing = closure.reaction, state, np.zeros((1, 1, 1))
     n_batch, n = m.shape
@@ -280,8 +280,8 @@ def _slope(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, A
 
 
 #: How rates enter mean, covariance (both its rows and its columns) and cross-covariance.
-RATE_OF = ("bi,bi->bi", "bij,bij->bi", "bij,bij->bj")
-BY_RATE = (1.0, 2.0, 1.0)
+RATE_SUM = ("bi,bi->bi", "bij,bij->bi", "bij,bij->bj")
+RATE_FACTOR = (1.0, 2.0, 1.0)
 
 
 class Pulled(NamedTuple):
@@ -324,22 +324,22 @@ def _pull_step(
 ) -> Moments:
     """Gradients at the end of a sub-step become those at its start; parameters are added to."""
     nothing = np.zeros(1)
-    start = [np.zeros((1, 1, 1)) if own is None else own for own in step.start]
+    start = [np.zeros((1, 1, 1)) if value is None else value for value in step.start]
     by_start: list[Array] = [nothing] * 3
     by_slopes: list[list[Array]] = [[nothing] * STAGES for _ in range(3)]
     for i in range(STAGES, -1, -1):
         if i < STAGES:
             of_stage = [slopes[i] for slopes in by_slopes]
             by = _pull_slope(closure, step.stages[i], of_stage, noise, theta)
-        for k, (rule, own) in enumerate(zip(step.rules, by, strict=True)):
-            if own is None:
+        for k, (rule, gradient) in enumerate(zip(step.rules, by, strict=True)):
+            if gradient is None:
                 continue
-            by_start[k] = by_start[k] + rule.decay[i] * own
+            by_start[k] = by_start[k] + rule.decay[i] * gradient
             for j, weight in rule.stage[i]:
-                by_slopes[k][j] = by_slopes[k][j] + weight * own
+                by_slopes[k][j] = by_slopes[k][j] + weight * gradient
             if i:
                 by_rate = combine(rule.slope, i, start[k], step.slopes[k])
-                rate += BY_RATE[k] * np.einsum(RATE_OF[k], own, by_rate)
+                rate += RATE_FACTOR[k] * np.einsum(RATE_SUM[k], gradient, by_rate)
     return Moments(by_start[0], by_start[1], None if by.cross is None else by_start[2])
 
 

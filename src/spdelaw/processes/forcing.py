@@ -1,4 +1,4 @@
-"""What depends on time: a known forcing, and noise whose strength has a season."""
+"""Dependence on time: a known forcing, and noise whose strength has a season."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spdelaw.processes.specification import frozen
 Array = np.ndarray
 
 #: Most modes that a forcing given as fields is kept on.
-MODES = 64
+MAX_MODES = 64
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,9 +65,9 @@ class Forcing:
     ) -> Forcing:
         """Forcing given as fields (time, point): its coefficients by least squares.
 
-        As many modes as half the points can tell apart, at most `MODES`.
+        As many modes as half the points can tell apart, at most `MAX_MODES`.
         """
-        n = max(1, min(MODES, len(points) // 2))
+        n = max(1, min(MAX_MODES, len(points) // 2))
         return cls(times, domain.analyse(values, n, points))
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,26 +88,26 @@ class Forcing:
             start: when the forcing begins to act, by default its first time.
         """
         times = np.asarray(times, float)
-        own = self._since(start, float(np.max(times)), len(drift))
+        acting = self._restricted(start, float(np.max(times)), len(drift))
         if drift.ndim == 1:
-            return _diagonal(own, drift, times)
-        index, h = own._locate(times)
+            return _diagonal_response(acting, drift, times)
+        index, h = acting._locate(times)
         lengths, which = np.unique(h, return_inverse=True)
-        blocks = _blocks(drift, lengths)[which.reshape(h.shape)]
-        return np.einsum("...ij,...j->...i", blocks, _augmented(own, drift)[index])
+        blocks = _exponential_blocks(drift, lengths)[which.reshape(h.shape)]
+        return np.einsum("...ij,...j->...i", blocks, _augmented_knots(acting, drift)[index])
 
     def pull_back(self, drift: Array, times: Array, by: Array, start: float | None = None) -> Array:
         """Gradient by ``Lambda``, in its shape, from that by the response, (*times.shape, N)."""
         times = np.asarray(times, float)
-        own = self._since(start, float(np.max(times)), len(drift))
+        acting = self._restricted(start, float(np.max(times)), len(drift))
         if drift.ndim == 1:
             tiny = 1e-200  # a complex step: the derivative is exact to rounding
-            slope = _diagonal(own, drift + 1j * tiny, times).imag / tiny
+            slope = _diagonal_response(acting, drift + 1j * tiny, times).imag / tiny
             return (by * slope).reshape(-1, len(drift)).sum(0)
-        return _matrix_pull_back(own, drift, times.ravel(), by.reshape(-1, len(drift)))
+        return _matrix_pull_back(acting, drift, times.ravel(), by.reshape(-1, len(drift)))
 
-    def _since(self, start: float | None, last: float, n_modes: int) -> Forcing:
-        """The same from ``start`` on, on so many modes."""
+    def _restricted(self, start: float | None, last: float, n_modes: int) -> Forcing:
+        """The same from ``start`` on, on the first ``n_modes`` modes."""
         begin = float(self.times[0] if start is None else start)
         self.check_reach(begin, last)
         knots = np.concatenate([[begin], self.times[self.times > begin]])
@@ -140,23 +140,23 @@ def _bad_forcing(got: str) -> EquationError:
     return EquationError("forcing", expected=expected, got=got, fix=fix)
 
 
-def _diagonal(forcing: Forcing, drift: Array, times: Array) -> Array:
+def _diagonal_response(forcing: Forcing, drift: Array, times: Array) -> Array:
     f, slope = forcing.coefficients, forcing._slopes
     m = np.zeros(f.shape, dtype=np.result_type(f, drift))
     for k, h in enumerate(np.diff(forcing.times)):
-        m[k + 1] = _advance(m[k], f[k], slope[k], drift, h)
+        m[k + 1] = _advance_mean(m[k], f[k], slope[k], drift, h)
     index, h = forcing._locate(times)
-    return _advance(m[index], f[index], slope[index], drift, h[..., None])
+    return _advance_mean(m[index], f[index], slope[index], drift, h[..., None])
 
 
-def _advance(m: Array, f: Array, slope: Array, drift: Array, h: Array) -> Array:
+def _advance_mean(m: Array, f: Array, slope: Array, drift: Array, h: Array) -> Array:
     x = drift * h
     first, second = decay_means(x)
     return np.exp(-x) * m + h * f * first + h**2 * slope * second
 
 
 # -- a drift that couples modes -----------------------------------------------------------
-def _generator(drift: Array) -> Array:
+def _augmented_generator(drift: Array) -> Array:
     n = len(drift)
     out = np.zeros((3 * n, 3 * n))
     out[:n, :n] = -drift
@@ -164,18 +164,18 @@ def _generator(drift: Array) -> Array:
     return out
 
 
-def _blocks(drift: Array, lengths: Array) -> Array:
+def _exponential_blocks(drift: Array, lengths: Array) -> Array:
     """``[E, h P1, h^2 P2]`` of each length; (U, N, 3 N)."""
     from scipy import linalg
 
-    generator = _generator(drift)
+    generator = _augmented_generator(drift)
     return np.stack([linalg.expm(h * generator)[: len(drift)] for h in lengths])
 
 
-def _augmented(forcing: Forcing, drift: Array) -> Array:
+def _augmented_knots(forcing: Forcing, drift: Array) -> Array:
     """``(m, f, g)`` at the times that have a slope after them; (K - 1, 3 N)."""
     lengths, which = np.unique(np.diff(forcing.times), return_inverse=True)
-    blocks, n = _blocks(drift, lengths)[which], len(drift)
+    blocks, n = _exponential_blocks(drift, lengths)[which], len(drift)
     f, slope = forcing.coefficients, forcing._slopes
     m = np.zeros(f.shape)
     for k, block in enumerate(blocks):
@@ -191,16 +191,16 @@ def _matrix_pull_back(forcing: Forcing, drift: Array, times: Array, by: Array) -
     n, (index, h) = len(drift), forcing._locate(times)
     steps = np.diff(forcing.times)
     lengths, which = np.unique(np.concatenate([steps, h]), return_inverse=True)
-    blocks, z = _blocks(drift, lengths), _augmented(forcing, drift)
+    blocks, z = _exponential_blocks(drift, lengths), _augmented_knots(forcing, drift)
     by_block = np.zeros((len(lengths), 3 * n, 3 * n))
     pull = np.zeros((len(forcing.times), n))  # by m at the knots
-    own = which[len(steps) :]
-    np.add.at(by_block[:, :n], own, by[:, :, None] * z[index][:, None, :])
-    np.add.at(pull, index, np.einsum("tij,ti->tj", blocks[own][..., :n], by))
+    which_of_times = which[len(steps) :]
+    np.add.at(by_block[:, :n], which_of_times, by[:, :, None] * z[index][:, None, :])
+    np.add.at(pull, index, np.einsum("tij,ti->tj", blocks[which_of_times][..., :n], by))
     for k in range(len(steps) - 1, -1, -1):
         by_block[which[k], :n] += np.outer(pull[k + 1], z[k])
         pull[k] += blocks[which[k]][:, :n].T @ pull[k + 1]
-    generator, total = _generator(drift).T, np.zeros((3 * n, 3 * n))
+    generator, total = _augmented_generator(drift).T, np.zeros((3 * n, 3 * n))
     for length, gradient in zip(lengths, by_block, strict=True):
         if length > 0:
             frechet = linalg.expm_frechet(length * generator, gradient, compute_expm=False)
@@ -208,7 +208,7 @@ def _matrix_pull_back(forcing: Forcing, drift: Array, times: Array, by: Array) -
     return -total[:n, :n]
 
 
-# ---------- Noise whose strength comes and goes with a period
+# ---------- Noise of periodic strength
 
 
 #: Most parts of a period.
@@ -244,9 +244,9 @@ class Season:
             value = getattr(self, what)
             if not is_number(value) or value <= least:
                 raise _bad_season(f"{what} {value!r}")
-        object.__setattr__(self, "weights", frozen(self._scaled()))
+        object.__setattr__(self, "weights", frozen(self._scaled_weights()))
 
-    def _scaled(self) -> Array:
+    def _scaled_weights(self) -> Array:
         given = self.weights
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
             if not 2 <= given <= MOST_PARTS:
@@ -265,7 +265,7 @@ class Season:
 
     def part(self, times: Any) -> Array:
         """Part, counted from 0, that each time lies in."""
-        cells = np.floor((np.asarray(times, dtype=float) - self.origin) / self._length)
+        cells = np.floor((np.asarray(times, dtype=float) - self.origin) / self._part_length)
         return cells.astype(int) % self.n_parts
 
     def at(self, times: Any) -> Array:
@@ -281,7 +281,7 @@ class Season:
 
         Both (pieces, *shape of the steps); steps with fewer pieces end with pieces of length 0.
         """
-        h = self._length
+        h = self._part_length
         first = np.floor((start - self.origin) / h)
         n_cells = int(np.max(np.ceil((end - self.origin) / h) - first))
         cell = first + np.arange(n_cells).reshape(-1, *(1,) * np.ndim(first))
@@ -297,13 +297,13 @@ class Season:
         lengths, parts = self.cells(start, end)
         shape = np.broadcast_shapes(np.shape(rates), np.shape(start), np.shape(end))
         out = np.zeros((*shape, self.n_parts), dtype=np.result_type(rates, float))
-        left = end - start
-        for length, part in zip(lengths, parts, strict=True):
-            left = left - length
-            share = np.exp(-rates * left) * length * decay_means(rates * length)[0]
-            index = np.broadcast_to(part[..., None], (*shape, 1))
-            known = np.take_along_axis(out, index, -1)
-            np.put_along_axis(out, index, known + share[..., None], -1)
+        remaining = end - start
+        for length, cell_part in zip(lengths, parts, strict=True):
+            remaining = remaining - length
+            share = np.exp(-rates * remaining) * length * decay_means(rates * length)[0]
+            index = np.broadcast_to(cell_part[..., None], (*shape, 1))
+            before = np.take_along_axis(out, index, -1)
+            np.put_along_axis(out, index, before + share[..., None], -1)
         return out
 
     def integral(self, rates: Array, start: Array, end: Array) -> Array:
@@ -316,11 +316,11 @@ class Season:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types."""
-        own = {"period": float(self.period), "origin": float(self.origin)}
-        return own | {"weights": self.weights.tolist()}
+        clock = {"period": float(self.period), "origin": float(self.origin)}
+        return clock | {"weights": self.weights.tolist()}
 
     @property
-    def _length(self) -> float:
+    def _part_length(self) -> float:
         return float(self.period) / self.n_parts
 
 

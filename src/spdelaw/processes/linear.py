@@ -15,7 +15,7 @@ from spdelaw.processes import operators
 from spdelaw.processes.forcing import Forcing, Season
 from spdelaw.processes.operators import decay_mean, decay_mean_slope
 
-# ---------- What a state does over a step: the seam that every law of the coefficients fits
+# ---------- Interface of all dynamics: moments and draws of a state over a step
 
 
 Array = np.ndarray
@@ -99,8 +99,7 @@ def dynamics_from_dict(name: str, description: dict[str, Any]) -> Dynamics:
     return Dynamics.registry[name].from_dict(description)
 
 
-# ---------- Exact transitions of ``dc = -Lambda c dt + dW``, ``Cov dW = w(t) Q dt``, and their
-# gradients
+# ---------- Exact transitions of ``dc = -Lambda c dt + dW``, ``Cov dW = w(t) Q dt``
 #
 # Over a step from ``t`` to ``t + dt`` the state is Gaussian,
 #
@@ -125,8 +124,8 @@ Pull = tuple[Array, Array, Array]
 
 #: Steps that differ by less than this share of the longest are the same: times carry rounding.
 SAME_STEP = 1e-12
-#: Norm of ``Lambda h`` below which `TERMS` terms of both series reach rounding.
-SHORT, TERMS = 0.25, 14
+#: Norm of ``Lambda h`` below which `SERIES_TERMS` terms of both series reach rounding.
+SERIES_NORM, SERIES_TERMS = 0.25, 14
 
 
 class Transition(NamedTuple):
@@ -174,13 +173,13 @@ def transition(
     begin = np.zeros(len(dt)) if start is None else np.asarray(start, float)
     dt = np.asarray(dt, float)
     if drift.ndim == noise.ndim == 1:
-        return _diagonal(drift, noise, dt, begin, season)
+        return _diagonal_transition(drift, noise, dt, begin, season)
     if season is None:
-        return _steady(drift, noise, dt)
-    return _seasonal(drift, noise, dt, begin, season)
+        return _steady_transition(drift, noise, dt)
+    return _seasonal_transition(drift, noise, dt, begin, season)
 
 
-def _diagonal(
+def _diagonal_transition(
     drift: Array, noise: Array, dt: Array, start: Array, season: Season | None
 ) -> Transition:
     """``a = e^(-lambda dt)`` and ``omega = q g``, one per mode; (U, N) each."""
@@ -205,16 +204,16 @@ def _diagonal(
 
 
 # -- modes that drift or noise couple -------------------------------------------------------------
-def _steady(drift: Array, noise: Array, dt: Array) -> Transition:
+def _steady_transition(drift: Array, noise: Array, dt: Array) -> Transition:
     """Steps of constant noise, by series and doublings; (U, N, N) each."""
     a, q = -operators.as_matrix(drift), operators.as_matrix(noise)
     longest = float(np.abs(a).sum(0).max()) * float(np.max(dt, initial=0.0))
     if not np.isfinite(longest):
         raise FloatingPointError("a drift or a step that is not finite")
-    doublings = max(0, math.ceil(math.log2(longest / SHORT))) if longest > 0 else 0
+    doublings = max(0, math.ceil(math.log2(longest / SERIES_NORM))) if longest > 0 else 0
     h = dt[:, None] / 2.0**doublings
-    powers, terms = _series(a, q)
-    order = h ** np.arange(TERMS + 1)
+    powers, terms = _series_terms(a, q)
+    order = h ** np.arange(SERIES_TERMS + 1)
     f = np.tensordot(order, powers, (1, 0))
     omega = np.tensordot(order * h, terms, (1, 0))
     levels = []
@@ -231,7 +230,7 @@ def _steady(drift: Array, noise: Array, dt: Array) -> Transition:
         by_power = np.tensordot(order, gf, (0, 0))
         by_term = np.tensordot(order * h, gw, (0, 0))
         by_a = np.zeros_like(a)
-        for k in range(TERMS - 1, -1, -1):
+        for k in range(SERIES_TERMS - 1, -1, -1):
             up, down = by_power[k + 1] / (k + 1), by_term[k + 1] / (k + 2)
             by_a += up @ powers[k].T + 2.0 * down @ terms[k]
             by_power[k] += a.T @ up
@@ -241,52 +240,53 @@ def _steady(drift: Array, noise: Array, dt: Array) -> Transition:
     return Transition(f, omega, pull_back)
 
 
-def _series(a: Array, q: Array) -> tuple[Array, Array]:
+def _series_terms(a: Array, q: Array) -> tuple[Array, Array]:
     """``A^k / k!`` and ``L^k Q / (k + 1)!`` with ``L X = A X + X A'``, k = 0, 1, ..."""
-    powers, terms = np.empty((2, TERMS + 1, *a.shape))
+    powers, terms = np.empty((2, SERIES_TERMS + 1, *a.shape))
     powers[0], terms[0] = np.eye(len(a)), q
-    for k in range(TERMS):
+    for k in range(SERIES_TERMS):
         powers[k + 1] = a @ powers[k] / (k + 1)
         half = a @ terms[k]
         terms[k + 1] = (half + half.T) / (k + 2)
     return powers, terms
 
 
-def _seasonal(drift: Array, noise: Array, dt: Array, start: Array, season: Season) -> Transition:
+def _seasonal_transition(
+    drift: Array, noise: Array, dt: Array, start: Array, season: Season
+) -> Transition:
     """Steps through parts of a season, each a chain of steady ones; (U, N, N) each.
 
     ``Omega <- F_c Omega F_c' + w_c Omega_c`` and ``F <- F_c F`` for c = 1, 2, ... in time.
     """
     lengths, parts = season.cells(start, start + dt)
     used, which = np.unique(lengths, return_inverse=True)
-    steady, n = _steady(drift, noise, used), len(drift)
+    steady, n = _steady_transition(drift, noise, used), len(drift)
     f, omega = np.broadcast_to(np.eye(n), (len(dt), n, n)), np.zeros((len(dt), n, n))
     chain = []
-    for at, part in zip(which.reshape(lengths.shape), parts, strict=True):
-        own, spread = steady.factor[at], steady.covariance[at]
-        weight = season.weights[part][:, None, None]
-        chain.append((at, part, own, spread, weight, f, omega))
-        omega = own @ omega @ np.swapaxes(own, -1, -2) + weight * spread
-        f = own @ f
+    for at, cell_part in zip(which.reshape(lengths.shape), parts, strict=True):
+        cell_factor, cell_covariance = steady.factor[at], steady.covariance[at]
+        weight = season.weights[cell_part][:, None, None]
+        chain.append((at, cell_part, cell_factor, cell_covariance, weight, f, omega))
+        omega = cell_factor @ omega @ np.swapaxes(cell_factor, -1, -2) + weight * cell_covariance
+        f = cell_factor @ f
 
     def pull_back(by_factor: Array, by_covariance: Array) -> Pull:
         gf, gw = by_factor, by_covariance
         by_f, by_omega = (np.zeros_like(steady.factor) for _ in range(2))
         by_season = np.zeros(season.n_parts)
-        for at, part, own, spread, weight, f, omega in reversed(chain):
-            turned = np.swapaxes(own, -1, -2)
-            np.add.at(by_f, at, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ own @ omega)
+        for at, cell_part, cell_factor, cell_covariance, weight, f, omega in reversed(chain):
+            turned = np.swapaxes(cell_factor, -1, -2)
+            np.add.at(by_f, at, gf @ np.swapaxes(f, -1, -2) + 2.0 * gw @ cell_factor @ omega)
             np.add.at(by_omega, at, weight * gw)
-            np.add.at(by_season, part, np.einsum("uij,uij->u", gw, spread))
-            gf, gw = turned @ gf, turned @ gw @ own
+            np.add.at(by_season, cell_part, np.einsum("uij,uij->u", gw, cell_covariance))
+            gf, gw = turned @ gf, turned @ gw @ cell_factor
         by_drift, by_noise, _ = steady.pull_back(by_f, by_omega)
         return by_drift, by_noise, by_season
 
     return Transition(f, omega, pull_back)
 
 
-# ---------- Linear dynamics: Ornstein-Uhlenbeck modes, coupled or not, forced or not, with seasons
-# or not
+# ---------- Linear dynamics: Ornstein-Uhlenbeck modes, with optional forcing and seasons
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -389,8 +389,8 @@ class Linear(Dynamics):
             by_drift = by_drift + self.response_pull_back(ends, by_response)
             every = {"drift": by_drift, "noise": by_noise, "season": by_season}
             every["mean"] = by_response.sum(0)
-            own = {name: every[name] for name in self.parameters}
-            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, own
+            by_parameter = {name: every[name] for name in self.parameters}
+            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, by_parameter
 
         return Step(
             f @ (mean - before) + after, f @ covariance @ f.T + omega, covariance @ f.T, pull_back
@@ -415,13 +415,17 @@ class Linear(Dynamics):
 
     def to_dict(self) -> dict[str, Any]:
         """Arrays of the operators; season and forcing by their own descriptions."""
-        parts = {"season": self.season, "forcing": self.forcing}
+        components = {"season": self.season, "forcing": self.forcing}
         return {
             "drift": self.drift,
             "noise": self.noise,
             "origin": float(self.origin),
             **({} if self.mean is None else {"mean": self.mean}),
-            **{name: part.to_dict() for name, part in parts.items() if part is not None},
+            **{
+                name: component.to_dict()
+                for name, component in components.items()
+                if component is not None
+            },
         }
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy as np
 from spdelaw.domains.base import AbstractDomain, Turn
 from spdelaw.errors import EquationError
 
-# ---------- Operators on the modes and their verbs: one algebra for diagonal ones and for matrices
+# ---------- Operators on the modes: one algebra for diagonal ones and for matrices
 #
 # A drift ``Lambda``, a noise covariance ``Q`` or an initial covariance ``V0`` is an array: (N,)
 # where it is diagonal in the modes, (N, N) where it couples them. Results are diagonal wherever all
@@ -81,8 +81,8 @@ def eigenvalues(a: Array) -> Array:
     """In the order of the modes, or slowest first where the operator couples them."""
     if a.ndim == 1:
         return a
-    found = np.linalg.eigvals(a)
-    return found[np.lexsort([found.imag, found.real])]
+    values = np.linalg.eigvals(a)
+    return values[np.lexsort([values.imag, values.real])]
 
 
 def decay_rates(a: Array) -> Array:
@@ -93,7 +93,7 @@ def decay_rates(a: Array) -> Array:
 def decaying(a: Array, least: float) -> Array:
     """The matrix itself where every rate is ``least`` of its largest eigenvalue, else with decay.
 
-    As much of it is added to all as that takes, and once more.
+    The decay that is added to all modes is twice what that takes.
     """
     values = np.linalg.eigvals(a)
     lack = least * np.abs(values).max() - values.real.min()
@@ -126,7 +126,7 @@ def stationary_covariance(drift: Array, noise: Array) -> Array:
     from scipy import linalg
 
     with warnings.catch_warnings():
-        # A drift without decay is on the way of many a search; its covariance is huge, as it says.
+        # Many a search passes a drift without decay; its covariance is huge, as the warning says.
         warnings.simplefilter("ignore", RuntimeWarning)
         p = linalg.solve_continuous_lyapunov(as_matrix(drift), as_matrix(noise))
     return 0.5 * (p + p.T)
@@ -146,11 +146,11 @@ def stationary_pull_back(
     return like(drift, -2.0 * y @ as_matrix(covariance)), like(noise, y)
 
 
-# ---------- Means of a decaying exponential, with all digits at small and at large rates
+# ---------- Means of a decaying exponential, accurate at small and at large rates
 
 
 #: Below this the quotients of `decay_means` lose digits; their series take over.
-SMALL = 0.5
+SERIES_BELOW = 0.5
 
 
 def decay_mean(x: Array) -> Array:
@@ -177,7 +177,7 @@ def decay_mean_slope(x: Array) -> Array:
 
 def decay_means(x: Array) -> tuple[Array, Array]:
     """``p1 = (1 - e^-x) / x`` and ``p2 = (x - 1 + e^-x) / x^2``; x may be complex."""
-    small = np.abs(x) < SMALL
+    small = np.abs(x) < SERIES_BELOW
     safe = np.where(small, 1.0, x)
     # p2 = sum_j (-x)^j / (j + 2)!, by Horner; p1 = 1 - x p2.
     series: Any = 0.0
@@ -193,7 +193,7 @@ def decay_means(x: Array) -> tuple[Array, Array]:
 
 def rotating_pairs(domain: AbstractDomain, n_modes: int) -> tuple[tuple[int, int], ...]:
     """Indices, from 0, of the cosine and the sine of each wave that goes around the domain."""
-    return tuple((turn.cosine, turn.sine) for turn in _turns(domain, n_modes))
+    return tuple((turn.cosine, turn.sine) for turn in _required_turns(domain, n_modes))
 
 
 def whole_pairs(domain: AbstractDomain, n_modes: int) -> int:
@@ -214,18 +214,18 @@ def advection_matrix(domain: AbstractDomain, n_modes: int, speed: float) -> Arra
     radians. For ``u = c cos kx + s sin kx`` it is ``dc = -k speed s dt, ds = k speed c dt``.
     """
     out = np.zeros((n_modes, n_modes))
-    for c, s, k in _turns(domain, n_modes):
+    for c, s, k in _required_turns(domain, n_modes):
         out[c, s], out[s, c] = k * speed, -k * speed
     return out
 
 
-def _turns(domain: AbstractDomain, n_modes: int) -> tuple[Turn, ...]:
-    found = domain.turns(n_modes)
-    if found is None:
+def _required_turns(domain: AbstractDomain, n_modes: int) -> tuple[Turn, ...]:
+    turns = domain.turns(n_modes)
+    if turns is None:
         expected = (
             "a domain whose modes come in pairs that can rotate: a periodic interval, a box with "
             "one periodic side, a disk or a sphere"
         )
         fix = "use sl.Interval(a, b, 'periodic') or sl.Sphere(), or drift='dense'"
         raise EquationError("drift", expected=expected, got=repr(domain), fix=fix)
-    return found
+    return turns

@@ -26,7 +26,7 @@ from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.semilinear import Semilinear
 from spdelaw.processes.spde import SpectralSPDE
 
-# ---------- What is to be simulated, checked once for linear and semilinear equations alike
+# ---------- Settings and random streams of a simulation, linear or semilinear
 #
 # Random numbers come in blocks of paths, so that the first paths never depend on how many follow.
 
@@ -43,7 +43,7 @@ PATHS, INITIAL, OBSERVATION, BRIDGE = range(4)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Paths(abc.ABC):
-    """Arguments of `spdelaw.simulate`, and the paths that they ask for, some at a time.
+    """Arguments of `spdelaw.simulate`, and its paths, some at a time.
 
     Once made, times (T,) and points of the grid (M, ...) are arrays.
     """
@@ -84,12 +84,12 @@ class Paths(abc.ABC):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What else the fields say about themselves."""
+        """Further attributes of the fields."""
         return {}
 
     @abc.abstractmethod
     def draw(self, start: int, n: int) -> tuple[Array, Array | None]:
-        """Coefficients (n, T, N) of paths ``start, ...``, and their noise increments if wanted."""
+        """Coefficients (n, T, N) of paths ``start, ...``, and noise increments if requested."""
 
     @property
     def linear(self) -> SpectralSPDE:
@@ -126,11 +126,11 @@ class Paths(abc.ABC):
         return mean + (z * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def empty(self, n: int) -> Array:
-        """Room for the fields of so many paths; (n, T, M)."""
+        """Uninitialised array for the fields of ``n`` paths; (n, T, M)."""
         return np.empty((n, len(self.times), len(self.grid)))
 
     def fill(self, fields: Array, start: int) -> Array | None:
-        """Fill ``fields`` with paths ``start, ...``; return their noise increments if wanted."""
+        """Fill ``fields`` with paths ``start, ...``; return their noise increments if requested."""
         c, noise = self.draw(start, len(fields))
         flat = fields.reshape(-1, fields.shape[-1])
         np.matmul(c.reshape(-1, c.shape[-1]), self.eigenfunctions.T, out=flat)
@@ -166,8 +166,7 @@ class Paths(abc.ABC):
         return xr.Dataset(variables, attrs=attrs)
 
 
-# ---------- Paths of a linear equation: one recursion over its times, exact or semi-implicit as in
-# the paper
+# ---------- Paths of a linear equation: a recursion over its times, exact or semi-implicit
 #
 # Both are ``c_{t+1} = F_t c_t + S_t z_t`` with standard normals z, so a scheme is a pair of stacks
 # of operators (F, S); two more say which increments of the driving noise W belong to those normals.
@@ -182,14 +181,14 @@ class LinearPaths(Paths):
         return steps(self.equation, self.times, self.scheme)
 
     def draw(self, start: int, n: int) -> tuple[Array, Array | None]:
-        """Coefficients (n, T, N) of paths ``start, ...``, and their noise increments if wanted."""
+        """Coefficients (n, T, N) of paths ``start, ...``, and noise increments if requested."""
         e, shape = self.equation, (len(self.times), *self.noise_shape)
         z, noise = self.normals(PATHS, start, n, shape), None
         if self.return_noise:  # sqrt(q) (beta(t_{i+1}) - beta(t_i)) that belongs to these normals
             noise = operators.apply_each(self.rule.driving, z)
             if self.rule.bridge.any():
-                rest = self.normals(BRIDGE, start, n, shape)
-                noise += operators.apply_each(self.rule.bridge, rest)
+                bridge_normals = self.normals(BRIDGE, start, n, shape)
+                noise += operators.apply_each(self.rule.bridge, bridge_normals)
         c = recurse(self.initial_states(start, n), z, self.rule)
         return (c + e.forced_mean(self.times) if e.dynamics.is_driven else c), noise
 
@@ -201,7 +200,7 @@ class Steps(NamedTuple):
         factor: ``F``.
         amplitude: ``S``.
         driving: share of the step's own normals in the increment of W.
-        bridge: amplitude of what is left of that increment given those normals.
+        bridge: amplitude of the residual of that increment given those normals.
     """
 
     factor: Array
@@ -252,7 +251,8 @@ def _exact_matrix(dynamics: Linear, dt: Array, start: Array) -> Steps:
     """``F = e^(-Lambda dt)`` and ``S S' = Omega``.
 
     The state and the increment of W form one linear system, so its transition holds their
-    joint covariance ``[[Omega, C], [C', Q dt]]``; the bridge is what ``Omega`` leaves of ``Q dt``.
+    joint covariance ``[[Omega, C], [C', Q dt]]``; the bridge is the residual of ``Q dt`` given
+    ``Omega``.
     """
     drift, noise = operators.as_matrix(dynamics.drift), operators.as_matrix(dynamics.noise)
     n = len(drift)
@@ -261,8 +261,8 @@ def _exact_matrix(dynamics: Linear, dt: Array, start: Array) -> Steps:
     omega, cross = both.covariance[:, :n, :n], both.covariance[:, :n, n:]
     root, inverse = operators.roots(omega)
     driving = np.swapaxes(inverse @ cross, 1, 2)
-    rest = both.covariance[:, n:, n:] - driving @ np.swapaxes(driving, 1, 2)
-    return Steps(both.factor[:, :n, :n], root, driving, operators.roots(rest)[0])
+    bridge_covariance = both.covariance[:, n:, n:] - driving @ np.swapaxes(driving, 1, 2)
+    return Steps(both.factor[:, :n, :n], root, driving, operators.roots(bridge_covariance)[0])
 
 
 def _semi_implicit(dynamics: Linear, dt: Array, start: Array) -> Steps:
@@ -301,8 +301,8 @@ def recurse(state: Array, noise: Array, rule: Steps) -> Array:
 # ``exact`` is Strang's splitting: half a linear step with its exact noise, the reaction by RK4,
 # half a linear step; strong order 1, weak order 2. Sub-steps are doubled until a step from the same
 # state with the same noise moves by no more than `TOLERANCE` of the step's own noise; the last move
-# is kept as the error of the result. Errors of this size cannot be told from the noise of some 1 /
-# error^2 values.
+# is kept as the error of the result. It takes some 1 / error^2 values to distinguish errors of this
+# size from the noise.
 #
 # ``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from a
 # time to the next, the scheme of SPDEBench: its fields follow the scheme and not the equation.
@@ -313,12 +313,12 @@ TOLERANCE = 1e-2
 #: Paths and times that decide on the number of sub-steps.
 PILOT_PATHS, PILOT_TIMES = 4, 50
 #: Most sub-steps of one step.
-MOST = 512
+MAX_SUBSTEPS = 512
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SemilinearPaths(Paths):
-    """Paths by so many sub-steps per step, each with about this error."""
+    """Paths by ``n_steps`` sub-steps per step, each step with about this error."""
 
     n_steps: int = 1
     error: float = 0.0
@@ -331,30 +331,30 @@ class SemilinearPaths(Paths):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the fields say about their steps."""
+        """Attributes about the sub-steps."""
         return {"sub_steps": self.n_steps, "step_error": self.error}
 
     def draw(self, start: int, n: int) -> tuple[Array, None]:
         """Coefficients (n, n_times, n_modes) of paths ``start, start + 1, ...``."""
-        steps, state, noise = self._setting(start, n)
+        steps, state, noise = self._steps_and_normals(start, n)
         lengths, which = distinct_steps(steps)
-        rules = [self._rule(float(dt), self.n_steps) for dt in lengths]
+        rules = [self._step_rule(float(dt), self.n_steps) for dt in lengths]
         out = np.empty((n, len(steps), self.equation.n_modes))
         with np.errstate(over="ignore", invalid="ignore"):
             for k, dt in enumerate(steps):
                 state = rules[which[k]](state, float(dt), noise[:, k])
                 out[:, k] = state
         if not np.isfinite(out).all():
-            raise _runs_away(self.equation.terms)
+            raise _divergence_error(self.equation.terms)
         return out, None
 
-    def _setting(self, start: int, n: int) -> tuple[Array, Array, Array]:
+    def _steps_and_normals(self, start: int, n: int) -> tuple[Array, Array, Array]:
         """Lengths of the steps, initial states, and standard normals of the paths."""
         steps = np.diff(self.times, prepend=self.linear.initial_time)
         noise = self.normals(PATHS, start, n, (len(steps), *self.noise_shape))
         return steps, self.initial_states(start, n), noise
 
-    def _rule(self, dt: float, n_steps: int) -> Callable[[Array, float, Array], Array]:
+    def _step_rule(self, dt: float, n_steps: int) -> Callable[[Array, float, Array], Array]:
         """State after a step of about ``dt``, from a state, the step and normals.
 
         With fewer sub-steps than the normals have, theirs are summed up.
@@ -389,19 +389,21 @@ class SemilinearPaths(Paths):
         n, error = 1, 0.0 if self.scheme == "semi_implicit" else np.inf
         while error > TOLERANCE:
             n *= 2
-            if n > MOST:
-                raise _runs_away(self.equation.terms)
-            error = dataclasses.replace(self, times=self.times[:PILOT_TIMES], n_steps=n)._move()
+            if n > MAX_SUBSTEPS:
+                raise _divergence_error(self.equation.terms)
+            error = dataclasses.replace(
+                self, times=self.times[:PILOT_TIMES], n_steps=n
+            )._pilot_error()
         return dataclasses.replace(self, n_steps=n, error=error)
 
-    def _move(self) -> float:
+    def _pilot_error(self) -> float:
         """What half as many sub-steps change in one step, relative to the noise of the step."""
-        steps, state, noise = self._setting(0, min(self.n_paths, PILOT_PATHS))
+        steps, state, noise = self._steps_and_normals(0, min(self.n_paths, PILOT_PATHS))
         squares = []
         with np.errstate(over="ignore", invalid="ignore"):
             for k in np.flatnonzero(steps):
                 dt = float(steps[k])
-                fine, half = (self._rule(dt, n) for n in (self.n_steps, self.n_steps // 2))
+                fine, half = (self._step_rule(dt, n) for n in (self.n_steps, self.n_steps // 2))
                 coarse, state = half(state, dt, noise[:, k]), fine(state, dt, noise[:, k])
                 scale = self.linear.dynamics.over(steps[[k]]).covariance[0]
                 squares.append((((state - coarse) ** 2)[:, scale > 0] / scale[scale > 0]).mean())
@@ -409,14 +411,14 @@ class SemilinearPaths(Paths):
         return error if np.isfinite(error) else np.inf
 
 
-def _runs_away(terms: Mapping[str, float]) -> ConvergenceError:
+def _divergence_error(terms: Mapping[str, float]) -> ConvergenceError:
     expected = "a field that stays finite with steps this fine"
     got = f"one that runs away under {dict(terms)}"
     fix = "check the signs of the terms (the highest power should pull back), or lower the noise"
     return ConvergenceError("equation", expected=expected, got=got, fix=fix)
 
 
-# ---------- Batches of paths to a Zarr directory that appears only when it is complete
+# ---------- Batches of paths to a Zarr directory, renamed into place when complete
 
 
 def stream_to_zarr(
@@ -523,7 +525,7 @@ def simulate(
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
             then read lazily from there.
-        chunks: paths of each block of a lazy result (Dask), drawn where and when it is asked for;
+        chunks: paths of each block of a lazy result (Dask), drawn where and when it is computed;
             about so many, and without ``return_noise``.
         progress: called with (paths done, paths in all) after each batch.
 
@@ -539,21 +541,21 @@ def simulate(
         >>> dict(fields.sizes)
         {'path': 3, 'time': 201, 'x': 101}
     """
-    asked = (equation, n_paths, times, grid, seed, scheme, observation_std, return_noise)
+    settings = (equation, n_paths, times, grid, seed, scheme, observation_std, return_noise)
     paths: Paths
     if isinstance(equation, Semilinear):
-        paths = SemilinearPaths(*asked).with_steps()
+        paths = SemilinearPaths(*settings).with_steps()
     else:
-        paths = LinearPaths(*asked)
+        paths = LinearPaths(*settings)
     if out is not None:
-        batches = (_batch(paths, *both) for both in _usual(paths))
+        batches = (_simulate_batch(paths, *both) for both in _memory_batches(paths))
         return stream_to_zarr(Path(out), batches, paths.n_paths, progress)
     if chunks is not None:
-        return _lazy(paths, whole("chunks", chunks, 1))
-    return _in_memory(paths, progress)
+        return _simulate_lazily(paths, whole("chunks", chunks, 1))
+    return _simulate_in_memory(paths, progress)
 
 
-def _lazy(paths: Paths, size: int) -> xr.DataArray:
+def _simulate_lazily(paths: Paths, size: int) -> xr.DataArray:
     """All paths as a lazy array in blocks of about ``size``."""
     if paths.return_noise:
         expected, fix = "False with chunks=", "leave one of them out, or write with out="
@@ -561,32 +563,37 @@ def _lazy(paths: Paths, size: int) -> xr.DataArray:
     da = optional("dask.array", "simulate(chunks=...)", "distributed")
     dask = optional("dask", "simulate(chunks=...)", "distributed")
     one = paths.label(paths.empty(1), 0, None)
-    draw, own = dask.delayed(_batch, pure=False), dask.delayed(paths, pure=False, traverse=False)
+    draw, delayed_paths = (
+        dask.delayed(_simulate_batch, pure=False),
+        dask.delayed(paths, pure=False, traverse=False),
+    )
     blocks = [
-        da.from_delayed(draw(own, start, stop).values, (stop - start, *one.shape[1:]), float)
-        for start, stop in _ranges(paths.n_paths, size)
+        da.from_delayed(
+            draw(delayed_paths, start, stop).values, (stop - start, *one.shape[1:]), float
+        )
+        for start, stop in _batch_ranges(paths.n_paths, size)
     ]
     coords = {name: c for name, c in one.coords.items() if "path" not in c.dims}
     labels = coords | {"path": np.arange(paths.n_paths)}
     return xr.DataArray(da.concatenate(blocks), labels, one.dims, one.name, one.attrs)
 
 
-def _ranges(n_paths: int, size: int) -> Iterator[tuple[int, int]]:
+def _batch_ranges(n_paths: int, size: int) -> Iterator[tuple[int, int]]:
     """First and last path of batches of about ``size``, each of whole blocks."""
     return itertools.pairwise([*range(0, n_paths, BLOCK * -(-size // BLOCK)), n_paths])
 
 
-def _usual(paths: Paths) -> Iterator[tuple[int, int]]:
+def _memory_batches(paths: Paths) -> Iterator[tuple[int, int]]:
     """Batches of at most `BATCH_BYTES`, or of one block."""
     per_path = 8 * len(paths.times) * max(len(paths.grid), math.prod(paths.noise_shape))
-    return _ranges(paths.n_paths, BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK)))
+    return _batch_ranges(paths.n_paths, BLOCK * max(1, int(BATCH_BYTES / per_path / BLOCK)))
 
 
-def _in_memory(paths: Paths, progress: Progress | None) -> xr.DataArray | xr.Dataset:
+def _simulate_in_memory(paths: Paths, progress: Progress | None) -> xr.DataArray | xr.Dataset:
     fields, noise = paths.empty(paths.n_paths), None
     if paths.return_noise:
         noise = np.empty((*fields.shape[:2], paths.equation.n_modes))
-    for start, stop in _usual(paths):
+    for start, stop in _memory_batches(paths):
         increments = paths.fill(fields[start:stop], start)
         if noise is not None:
             noise[start:stop] = increments
@@ -595,7 +602,7 @@ def _in_memory(paths: Paths, progress: Progress | None) -> xr.DataArray | xr.Dat
     return paths.label(fields, 0, noise)
 
 
-def _batch(paths: Paths, start: int, stop: int) -> xr.DataArray | xr.Dataset:
+def _simulate_batch(paths: Paths, start: int, stop: int) -> xr.DataArray | xr.Dataset:
     fields = paths.empty(stop - start)
     noise = paths.fill(fields, start)
     return paths.label(fields, start, noise)

@@ -19,8 +19,7 @@ from spdelaw.processes.linear import Dynamics, Step, transition
 from spdelaw.processes.spde import SpectralSPDE, in_html
 from spdelaw.processes.terms import Means, Reaction, bound, check_names, flat_terms
 
-# ---------- Modes with a reaction: semilinear dynamics, moved by Gaussian closure or by Strang
-# steps
+# ---------- Semilinear dynamics of the modes, by Gaussian closure or by Strang steps
 
 
 Array = np.ndarray
@@ -84,18 +83,20 @@ class Reacting(Dynamics):
         As many sub-steps as the reaction at the mean is fast; time itself plays no part.
         """
         closure, n_steps = self.closure, int(substeps(self.closure, mean, dt).max())
-        found, tape = advance(closure, mean[None], covariance[None], dt, n_steps, cross=True)
+        after, tape = advance(closure, mean[None], covariance[None], dt, n_steps, cross=True)
 
         def back(
             by_mean: Array, by_covariance: Array, by_cross: Array
         ) -> tuple[Array, Array, dict[str, Array]]:
             symmetric = 0.5 * (by_covariance + by_covariance.T)
-            own = pull_back(closure, tape, Moments(by_mean[None], symmetric[None], by_cross[None]))
-            numbers = {name: getattr(own, name)[0] for name in self.parameters}
-            return own.mean[0], own.covariance[0], numbers
+            gradient = pull_back(
+                closure, tape, Moments(by_mean[None], symmetric[None], by_cross[None])
+            )
+            numbers = {name: getattr(gradient, name)[0] for name in self.parameters}
+            return gradient.mean[0], gradient.covariance[0], numbers
 
-        cross = np.zeros_like(covariance) if found.cross is None else found.cross[0]
-        return Step(found.mean[0], found.covariance[0], cross, back)
+        cross = np.zeros_like(covariance) if after.cross is None else after.cross[0]
+        return Step(after.mean[0], after.covariance[0], cross, back)
 
     def sample(
         self,
@@ -120,8 +121,8 @@ class Reacting(Dynamics):
 
     def half_step(self, h: float) -> tuple[Array, Array]:
         """``e^(-lambda h / 2)`` and the variance of the noise over ``h / 2``; (N,) each."""
-        found = transition(self.rates, self.noise, np.array([h / 2]))
-        return found.factor[0], found.covariance[0]
+        half = transition(self.rates, self.noise, np.array([h / 2]))
+        return half.factor[0], half.covariance[0]
 
     def strang(self, state: Array, dt: float, noise: Array, decay: Array) -> Array:
         """State after ``dt``: half a linear step, the reaction by RK4, half a linear step.

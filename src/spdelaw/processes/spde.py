@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.domains.base import AbstractDomain, table_html
+from spdelaw.domains.base import SHOWN_MODES, AbstractDomain, table_html
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import EquationError
 from spdelaw.processes import operators
@@ -23,12 +23,10 @@ from spdelaw.processes.specification import (
     spectrum_from_dict,
 )
 
-# ---------- An equation in plain types, for files, and in words, for people
+# ---------- An equation as plain types, for files, and as text, for people
 
 
 Array = np.ndarray
-#: Modes that a notebook shows.
-MOST_MODES = 6
 
 
 def describe(e: SpectralSPDE) -> dict[str, Any]:
@@ -37,8 +35,8 @@ def describe(e: SpectralSPDE) -> dict[str, Any]:
     out = {
         "domain": e.domain.to_dict(),
         "n_modes": int(e.n_modes),
-        "drift": _plain(e.drift),
-        "noise": _plain(e.noise),
+        "drift": _plain_spectrum(e.drift),
+        "noise": _plain_spectrum(e.noise),
         "initial": {
             "kind": state.kind,
             "mean": state.mean.tolist(),
@@ -49,9 +47,9 @@ def describe(e: SpectralSPDE) -> dict[str, Any]:
         "initial_time": float(e.initial_time),
         "label": e.label,
     }
-    for name, part in (("forcing", e.forcing), ("season", e.season)):
-        if part is not None:
-            out[name] = part.to_dict()
+    for name, component in (("forcing", e.forcing), ("season", e.season)):
+        if component is not None:
+            out[name] = component.to_dict()
     if e.centre is not None:
         out["centre"] = e.centre.tolist()
     return out
@@ -76,8 +74,8 @@ def in_words(e: SpectralSPDE) -> str:
     name = f" ({e.label})" if e.label else ""
     lines = [
         f"SpectralSPDE{name}: dX = A X dt + dW, {e.n_modes} modes on {e.domain}",
-        f"  lambda  {_shorten(e.eigenvalues)}  {_formula(e.drift)}",
-        f"  q       {_shorten(e.noise_variance)}  {_formula(e.noise)}",
+        f"  lambda  {_shorten(e.eigenvalues)}  {_formula_text(e.drift)}",
+        f"  q       {_shorten(e.noise_variance)}  {_formula_text(e.noise)}",
         *(["  modes coupled; see drift_matrix and noise_covariance"] * e.is_coupled),
         f"  X(0)    {e.initial_kind}, mean {_shorten(e.initial_mean)}",
         *([] if e.centre is None else [f"  centre  {_shorten(e.centre)}"]),
@@ -91,19 +89,19 @@ def in_html(e: SpectralSPDE, text: str) -> str:
     """The same lines, and the first modes as a table."""
     title, *lines = text.splitlines()
     shown = {"lambda": e.eigenvalues, "q": e.noise_variance, "mean of X(0)": e.initial_mean}
-    rows = [[name, *(f"{x:.4g}" for x in v[:MOST_MODES])] for name, v in shown.items()]
+    rows = [[name, *(f"{x:.4g}" for x in v[:SHOWN_MODES])] for name, v in shown.items()]
     modes = [str(i + 1) for i in range(len(rows[0]) - 1)]
     facts = [" ".join(line.split()) for line in lines]
     return table_html(title, facts, ["mode", *modes], rows, [])
 
 
-def _plain(given: Any) -> dict[str, Any]:
+def _plain_spectrum(given: Any) -> dict[str, Any]:
     if isinstance(given, AbstractSpectrum):
         return given.to_dict()
     return {"values": np.asarray(given, dtype=float).tolist()}
 
 
-def _formula(given: Any) -> str:
+def _formula_text(given: Any) -> str:
     if is_matrix(given):
         return "of a matrix"
     return repr(given) if isinstance(given, AbstractSpectrum) else ""
@@ -372,8 +370,8 @@ class SpectralSPDE:
             fix = "build the equation anew with more modes"
             raise EquationError("n_modes", expected=f"at most {self.n_modes}", got=str(n), fix=fix)
         first, initial = self.dynamics.leading(n), self.initial_state.leading(n).given
-        own = {"drift": first.drift, "noise": first.noise, "initial": initial}
-        return dataclasses.replace(self, n_modes=n, centre=first.mean, **own)
+        leading_parts = {"drift": first.drift, "noise": first.noise, "initial": initial}
+        return dataclasses.replace(self, n_modes=n, centre=first.mean, **leading_parts)
 
     # -- files and people -------------------------------------------------------------
 

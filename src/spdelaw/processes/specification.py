@@ -1,4 +1,4 @@
-"""What specifies an equation: spectra, matrices, initial states, times; each checked once."""
+"""Specification of an equation: spectra, matrices, initial states, times; each checked once."""
 
 from __future__ import annotations
 
@@ -134,8 +134,7 @@ def spectrum_from_dict(description: dict[str, Any]) -> AbstractSpectrum:
     return from_settings("spectrum", SPECTRA, description, EquationError)
 
 
-# ---------- What an equation is given, checked once: formulas, numbers or matrices, initial states,
-# times
+# ---------- Arguments of an equation, checked: spectra, matrices, initial states, times
 
 
 InitialKind = Literal["deterministic", "gaussian", "stationary"]
@@ -183,8 +182,8 @@ def is_matrix(given: Any) -> bool:
 def resolve_drift(given: Any, mu: Array) -> Array:
     """``Lambda``, none of whose modes grows; (N,) or (N, N)."""
     if not is_matrix(given):
-        return _spectrum("drift", given, mu)
-    a = _square("drift", given, len(mu))
+        return _resolve_spectrum("drift", given, mu)
+    a = _square_matrix("drift", given, len(mu))
     slowest = np.linalg.eigvals(a).real.min()
     if slowest < -ROUNDING * np.abs(a).max():
         expected = "a matrix whose eigenvalues have no negative real part"
@@ -198,12 +197,12 @@ def resolve_noise(given: Any, mu: Array) -> Array:
     """``Q``; (N,) or (N, N)."""
     if is_matrix(given):
         return frozen(check_covariance("noise", given, len(mu)))
-    return _spectrum("noise", given, mu)
+    return _resolve_spectrum("noise", given, mu)
 
 
 def check_covariance(what: str, matrix: Any, n_modes: int) -> Array:
     """A symmetric, positive semidefinite matrix (N, N), or `EquationError`."""
-    q = _square(what, matrix, n_modes)
+    q = _square_matrix(what, matrix, n_modes)
     largest = np.abs(q).max()
     gap = np.abs(q - q.T).max()
     if gap > ROUNDING * largest:
@@ -218,18 +217,18 @@ def check_covariance(what: str, matrix: Any, n_modes: int) -> Array:
     return q
 
 
-def _square(what: str, matrix: Any, n: int) -> Array:
+def _square_matrix(what: str, matrix: Any, n: int) -> Array:
     fix = "give one row and one column per mode"
-    return _finite(what, matrix, (n, n), f"a finite ({n}, {n}) matrix", fix)
+    return _finite_array(what, matrix, (n, n), f"a finite ({n}, {n}) matrix", fix)
 
 
 def check_centre(centre: Any, n: int) -> Array:
     """Coefficients of a mean, (N,), or `EquationError`."""
     expected, fix = f"{n} finite coefficients, one per mode", "pass centre=np.zeros(n_modes)"
-    return frozen(_finite("centre", centre, (n,), expected, fix))
+    return frozen(_finite_array("centre", centre, (n,), expected, fix))
 
 
-def _finite(what: str, given: Any, shape: tuple[int, ...], expected: str, fix: str) -> Array:
+def _finite_array(what: str, given: Any, shape: tuple[int, ...], expected: str, fix: str) -> Array:
     a = numbers(given)
     if a.shape != shape or not np.isfinite(a).all():
         got = f"shape {a.shape}" if a.shape != shape else "values that are not finite"
@@ -237,7 +236,7 @@ def _finite(what: str, given: Any, shape: tuple[int, ...], expected: str, fix: s
     return a
 
 
-def _spectrum(what: str, given: Any, mu: Array) -> Array:
+def _resolve_spectrum(what: str, given: Any, mu: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         v = numbers(given.values(mu) if isinstance(given, AbstractSpectrum) else given)
     if v.shape != mu.shape or not np.isfinite(v).all() or (v < 0).any():
@@ -257,26 +256,28 @@ def resolve_initial(
     kind: InitialKind = "deterministic"
     mean = covariance = np.zeros(n)
     if isinstance(initial, str):
-        kind, covariance = "stationary", _stationary(initial, drift, noise)
+        kind, covariance = "stationary", _stationary_state(initial, drift, noise)
     elif isinstance(initial, Gaussian):
-        kind, mean = "gaussian", _padded("initial mean", initial.mean, n)
-        covariance = _spread(initial.variance, n)
+        kind, mean = "gaussian", _pad_modes("initial mean", initial.mean, n)
+        covariance = _initial_covariance(initial.variance, n)
     else:
-        mean = domain.project(initial, n) if callable(initial) else _padded("initial", initial, n)
+        mean = (
+            domain.project(initial, n) if callable(initial) else _pad_modes("initial", initial, n)
+        )
     return InitialState(kind, frozen(mean), frozen(covariance))
 
 
-def _spread(variance: Any, n: int) -> Array:
+def _initial_covariance(variance: Any, n: int) -> Array:
     if is_matrix(variance):
         return check_covariance("initial variance", variance, n)
-    found = _padded("initial variance", variance, n)
-    if (found < 0).any():
-        got, fix = f"{found.min()}", "pass variances, not standard deviations with a sign"
+    values = _pad_modes("initial variance", variance, n)
+    if (values < 0).any():
+        got, fix = f"{values.min()}", "pass variances, not standard deviations with a sign"
         raise EquationError("initial variance", expected="non-negative numbers", got=got, fix=fix)
-    return found
+    return values
 
 
-def _stationary(word: str, drift: Array, noise: Array) -> Array:
+def _stationary_state(word: str, drift: Array, noise: Array) -> Array:
     if word != "stationary":
         expected = "a function, coefficients, Gaussian(...) or 'stationary'"
         fix = "pass initial='stationary'"
@@ -289,7 +290,7 @@ def _stationary(word: str, drift: Array, noise: Array) -> Array:
     return operators.stationary_covariance(drift, noise)
 
 
-def _padded(what: str, values: Any, n: int) -> Array:
+def _pad_modes(what: str, values: Any, n: int) -> Array:
     v = numbers(values)
     if v.ndim == 0:
         v = np.full(n, float(v))
@@ -310,7 +311,7 @@ def check_part(what: str, given: Any, kind: type) -> None:
 
 
 def frozen(values: Array) -> Array:
-    """A copy that nobody can write to."""
+    """A read-only copy."""
     values = np.array(values)
     if np.isrealobj(values):
         values = values.astype(float)

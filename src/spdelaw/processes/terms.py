@@ -31,7 +31,7 @@ Powers = tuple[int, ...]
 #: Coefficient of each monomial, or its coefficients at many points.
 Polynomial = dict[Powers, Any]
 
-ONE: Powers = (0, 0, 0, 0)
+CONSTANT: Powers = (0, 0, 0, 0)
 FEATURES = ("u", "u_x", "u_y", "u_z")
 GRADIENT = "|grad u|^2"
 #: Highest total power. Means of higher ones under a wide Gaussian lose all meaning.
@@ -68,25 +68,25 @@ def parse(name: str, n_dims: int, features: tuple[str, ...] = FEATURES) -> Polyn
 
 def _product(text: str, n_dims: int, features: tuple[str, ...]) -> Polynomial:
     """Product of all factors; one of a degree that is refused where the text is something else."""
-    factors, out = _factors(features), {ONE: 1.0}
+    factors, out = _factors(features), {CONSTANT: 1.0}
     if not text or factors.sub("", text).strip(" *"):
-        return {_unit(0, HIGHEST_DEGREE + 1): 1.0}
+        return {_power_of(0, HIGHEST_DEGREE + 1): 1.0}
     for feature, power, number, *_ in factors.findall(text):
         if number:
-            factor = {ONE: float(number)}
+            factor = {CONSTANT: float(number)}
         elif feature:
-            factor = {_unit(features.index(feature), int(power or 1)): 1.0}
+            factor = {_power_of(features.index(feature), int(power or 1)): 1.0}
         else:
-            factor = {_unit(k, 2): 1.0 for k in range(1, n_dims + 1)}
+            factor = {_power_of(k, 2): 1.0 for k in range(1, n_dims + 1)}
         out = _multiply(out, factor)
     return out
 
 
-def _unit(feature: int, power: int) -> Powers:
+def _power_of(feature: int, power: int) -> Powers:
     return tuple(power if k == feature else 0 for k in range(4))
 
 
-def _lower(powers: Powers, feature: int) -> Powers:
+def _lowered(powers: Powers, feature: int) -> Powers:
     return tuple(p - (k == feature) for k, p in enumerate(powers))
 
 
@@ -111,7 +111,7 @@ def unknown_term(name: object, features: tuple[str, ...] = FEATURES) -> Equation
 
 def derivative(polynomial: Polynomial, feature: int) -> Polynomial:
     """``d g / d a_feature``."""
-    return {_lower(p, feature): p[feature] * v for p, v in polynomial.items() if p[feature]}
+    return {_lowered(p, feature): p[feature] * v for p, v in polynomial.items() if p[feature]}
 
 
 def features_of(polynomials: Iterable[Polynomial]) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ def features_of(polynomials: Iterable[Polynomial]) -> tuple[int, ...]:
 
 
 class Means:
-    """Means of monomials at many points; each is computed once, when it is asked for.
+    """Means of monomials at many points; each is computed once, when it is needed.
 
     Args:
         mean: mean of each feature, by its number.
@@ -132,7 +132,7 @@ class Means:
     def __init__(self, mean: Mapping[int, Array], covariance: Mapping[tuple[int, int], Array]):
         """Nothing is computed yet."""
         self.mean, self.covariance = mean, covariance
-        self._known: dict[Powers, Array | float] = {ONE: 1.0}
+        self._cache: dict[Powers, Array | float] = {CONSTANT: 1.0}
 
     def of(self, polynomial: Polynomial) -> Array | float:
         """``E g``; a number where it is the same at all points."""
@@ -142,16 +142,16 @@ class Means:
         return out
 
     def _monomial(self, powers: Powers) -> Array | float:
-        if powers in self._known:
-            return self._known[powers]
+        if powers in self._cache:
+            return self._cache[powers]
         j = next(k for k in range(4) if powers[k])
-        lower = _lower(powers, j)
+        lower = _lowered(powers, j)
         out = self.mean[j] * self._monomial(lower)
         for k in range(4):
             spread = self.covariance.get((min(j, k), max(j, k)))
             if lower[k] and spread is not None:
-                out = out + lower[k] * spread * self._monomial(_lower(lower, k))
-        self._known[powers] = out
+                out = out + lower[k] * spread * self._monomial(_lowered(lower, k))
+        self._cache[powers] = out
         return out
 
 
@@ -161,13 +161,13 @@ class Means:
 #
 #     F_n(c) = <f(u, grad u), h_n> = sum_i w_i h_n(x_i) f(A c)_i,    f = sum_t theta_t g_t.
 #
-# The rule is fine enough that the products are exact (dealiased), or exact to `ALIAS`.
+# The rule is fine enough that the products are exact (dealiased), or exact to `ALIAS_TOLERANCE`.
 
 
 #: Relative error of the projected product of random fields that counts as none.
-ALIAS = 1e-9
+ALIAS_TOLERANCE = 1e-9
 #: The finest rule that is tried has this many times the points of the coarsest.
-FINEST = 4.0
+FINEST_FACTOR = 4.0
 #: Names that the documentation lists; any polynomial of u and its derivatives may join them.
 TERMS = ("1", "u", "u^2", "u^3", "u u_x", "u_x^2", "|grad u|^2")
 
@@ -324,17 +324,17 @@ def quadrature(
     It is found by trial on the product of random fields, against a much finer rule, so that any
     domain can take part. On a domain of finitely many points the rule is always exact.
     """
-    first = _waves(domain, n_modes) * (degree + 1) // 2 + 1
+    first = _half_waves(domain, n_modes) * (degree + 1) // 2 + 1
     sizes = sorted({int(first * 1.1**k) + k for k in range(12)})
-    fine = _projected(domain, n_modes, degree, int(FINEST * sizes[-1] / 2), slopes)
+    fine = _projected_product(domain, n_modes, degree, int(FINEST_FACTOR * sizes[-1] / 2), slopes)
     for size in sizes:
-        found = _projected(domain, n_modes, degree, size, slopes)
-        if np.abs(found - fine).max() <= ALIAS * np.abs(fine).max():
+        coarse = _projected_product(domain, n_modes, degree, size, slopes)
+        if np.abs(coarse - fine).max() <= ALIAS_TOLERANCE * np.abs(fine).max():
             break
     return domain.quadrature(size)
 
 
-def _waves(domain: AbstractDomain, n_modes: int) -> int:
+def _half_waves(domain: AbstractDomain, n_modes: int) -> int:
     """About the half-waves of the highest mode along one dim."""
     indices = getattr(domain, "indices", None)
     if indices is not None:
@@ -342,7 +342,9 @@ def _waves(domain: AbstractDomain, n_modes: int) -> int:
     return n_modes if len(domain.dims) == 1 else int(np.sqrt(n_modes)) + 1
 
 
-def _projected(domain: AbstractDomain, n_modes: int, degree: int, size: int, slopes: bool) -> Array:
+def _projected_product(
+    domain: AbstractDomain, n_modes: int, degree: int, size: int, slopes: bool
+) -> Array:
     points, w = domain.quadrature(size)
     h = domain.eigenfunctions(points, n_modes)
     c = np.random.default_rng(0).standard_normal((3, n_modes))
@@ -378,32 +380,36 @@ def flat_terms(terms: Any, names: Sequence[str]) -> Any:
     if not isinstance(terms, Mapping):
         return terms
     unknown = [field for field in terms if field not in names]
-    if unknown and all(_split(str(key))[0] in names for key in terms):
+    if unknown and all(_split_name(str(key))[0] in names for key in terms):
         return terms
     if unknown:
         expected = f"terms by field, of {', '.join(names)}"
         fix = f"pass terms={{{names[0]!r}: ('{names[0]}', ), {names[1]!r}: ('{names[0]}', )}}"
         raise EquationError("terms", expected=expected, got=repr(unknown[0]), fix=fix)
-    for field, own in terms.items():
-        if isinstance(own, str) or not isinstance(own, Mapping | Sequence):
+    for field, field_terms in terms.items():
+        if isinstance(field_terms, str) or not isinstance(field_terms, Mapping | Sequence):
             expected = f"names in a tuple for field {field!r}"
             fix = f"pass {{{field!r}: ('{field}', '{field}^2')}}"
-            raise EquationError("terms", expected=expected, got=repr(own), fix=fix)
-    pairs = [(f"{field}: {term}", (own, term)) for field, own in terms.items() for term in own]
-    if all(isinstance(own, Mapping) for own in terms.values()):
-        return {name: own[term] for name, (own, term) in pairs}
+            raise EquationError("terms", expected=expected, got=repr(field_terms), fix=fix)
+    pairs = [
+        (f"{field}: {term}", (field_terms, term))
+        for field, field_terms in terms.items()
+        for term in field_terms
+    ]
+    if all(isinstance(field_terms, Mapping) for field_terms in terms.values()):
+        return {name: field_terms[term] for name, (field_terms, term) in pairs}
     return tuple(name for name, _ in pairs)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Field and polynomial of a full name; an empty field where there is none."""
-    field, colon, rest = name.partition(":")
-    return (field.strip(), rest.strip()) if colon else ("", name)
+    field, colon, polynomial = name.partition(":")
+    return (field.strip(), polynomial.strip()) if colon else ("", name)
 
 
 def field_of(name: str) -> str:
     """Whose equation the term of this full name is in."""
-    return _split(name)[0]
+    return _split_name(name)[0]
 
 
 def term_values(names: Sequence[str], fields: Mapping[str, Array], field: str = "") -> Array:
@@ -417,8 +423,8 @@ def term_values(names: Sequence[str], fields: Mapping[str, Array], field: str = 
     shape = np.shape(next(iter(fields.values())))
     features = tuple(fields) if len(fields) > 1 else FEATURES
     out = np.zeros((len(names), *shape))
-    for k, (own, text) in enumerate(map(_split, names)):
-        for powers, value in parse(text, 3, features).items() if own == field else ():
+    for k, (term_field, text) in enumerate(map(_split_name, names)):
+        for powers, value in parse(text, 3, features).items() if term_field == field else ():
             if not any(powers[len(fields) :]):
                 out[k] += value * math.prod(a**p for a, p in zip(fields.values(), powers))  # noqa: B905
     return out
@@ -464,7 +470,7 @@ class Separable(Reaction):
         grid = np.zeros((*lead, *(t.shape[1] for t in tables)))
         grid[(..., *self.indices.T)] = state[..., j :: self.n_fields]
         for k, table in enumerate(tables):
-            grid = _along(grid, table.T, len(lead) + k)
+            grid = _contract_axis(grid, table.T, len(lead) + k)
         return np.tile(grid.reshape(*lead, -1), self.n_fields)
 
     def project(self, values: Array | float, lead: tuple[int, ...]) -> Array:
@@ -473,9 +479,9 @@ class Separable(Reaction):
         whole = np.broadcast_to(values, (*lead, self.n_fields * int(np.prod(sizes))))
         grid = whole.reshape(*lead, self.n_fields, *sizes)
         for k, (table, w) in enumerate(zip(self.tables, self.rules, strict=True)):
-            grid = _along(grid, w[:, None] * table, len(lead) + 1 + k)
-        found = grid[(..., *self.indices.T)]
-        return np.swapaxes(found, -1, -2).reshape(*lead, -1)
+            grid = _contract_axis(grid, w[:, None] * table, len(lead) + 1 + k)
+        coefficients = grid[(..., *self.indices.T)]
+        return np.swapaxes(coefficients, -1, -2).reshape(*lead, -1)
 
     @property
     def covariance_products(self) -> dict[tuple[int, int], Array]:
@@ -486,7 +492,7 @@ class Separable(Reaction):
         raise EquationError("n_modes", expected=expected, got=got, fix=fix)
 
 
-def _along(values: Array, matrix: Array, axis: int) -> Array:
+def _contract_axis(values: Array, matrix: Array, axis: int) -> Array:
     """Sum over one axis against the rows of a matrix."""
     return np.moveaxis(np.moveaxis(values, axis, -1) @ matrix, -1, axis)
 
@@ -508,7 +514,7 @@ def bind_fields(names: tuple[str, ...], domain: Fields, n_modes: int) -> Reactio
         expected = f"as many modes of each of {domain.n_fields} fields"
         fix = f"pass n_modes={n_modes + domain.n_fields - 1}"
         raise EquationError("n_modes", expected=expected, got=str(n_modes), fix=fix)
-    each, parts = n_modes // domain.n_fields, [_split(name) for name in names]
+    each, parts = n_modes // domain.n_fields, [_split_name(name) for name in names]
     for name, (field, _) in zip(names, parts, strict=True):
         if field not in domain.names:
             expected = f"the field of a term, of {', '.join(domain.names)}"
@@ -517,7 +523,7 @@ def bind_fields(names: tuple[str, ...], domain: Fields, n_modes: int) -> Reactio
     plain = [parse(text, 0, domain.names) for _, text in parts]
     degree = max((max(map(sum, g)) for g in plain), default=0)
 
-    base, own = domain.domain, np.eye(domain.n_fields)
+    base, identity = domain.domain, np.eye(domain.n_fields)
     if n_modes > MOST_DENSE and isinstance(base, Box):
         index = base.indices(each)
         sides = list(zip(base.factors, (int(n) + 1 for n in index.max(0)), strict=True))
@@ -532,8 +538,10 @@ def bind_fields(names: tuple[str, ...], domain: Fields, n_modes: int) -> Reactio
         )  # fmt: skip
     points, w = quadrature(base, each, degree)
     h = base.eigenfunctions(points, each)
-    operators = {j: np.tile(np.kron(h, own[j]), (len(own), 1)) for j in features_of(plain)}
-    analysis = np.concatenate([np.kron(w[:, None] * h, row) for row in own])
+    operators = {
+        j: np.tile(np.kron(h, identity[j]), (len(identity), 1)) for j in features_of(plain)
+    }
+    analysis = np.concatenate([np.kron(w[:, None] * h, row) for row in identity])
     polynomials = _polynomials(parts, plain, domain.names, len(points))
     return Reaction(names, polynomials, operators, analysis, domain.volume)
 

@@ -18,8 +18,10 @@ from spdelaw.errors import DataError, FileError
 # ---------- Formats that are not read here, each with the line that converts a file
 
 
-_XARRAY = "python -c \"import xarray; xarray.open_dataset('{0}', engine='{1}').to_netcdf('{2}')\""
-_PANDAS = "python -c \"import pandas; pandas.read_{1}('{0}').to_csv('{2}', index=False)\""
+_XARRAY_LINE = (
+    "python -c \"import xarray; xarray.open_dataset('{0}', engine='{1}').to_netcdf('{2}')\""
+)
+_PANDAS_LINE = "python -c \"import pandas; pandas.read_{1}('{0}').to_csv('{2}', index=False)\""
 #: Names of formats by suffix.
 SUFFIXES = {
     ".grib": "GRIB", ".grib2": "GRIB", ".grb": "GRIB", ".grb2": "GRIB", ".grib1": "GRIB",
@@ -30,14 +32,14 @@ SUFFIXES = {
     ".pkl": "pickle", ".pickle": "pickle", ".rds": "R", ".rdata": "R", ".dat": "text",
 }  # fmt: skip
 #: Names of formats by how a file begins, whatever it is called.
-STARTS = {
+MAGIC_BYTES = {
     b"GRIB": "GRIB", b"\x0e\x03\x13\x01": "HDF4", b"CDF\x05": "NetCDF-5", b"PK\x03\x04": "zip",
     b"\x1f\x8b": "gzip", b"\x93NUMPY": "NumPy", b"PAR1": "Parquet", b"MATLAB": "MATLAB",
 }  # fmt: skip
 
 
 def unreadable(path: Path, readable: tuple[str, ...]) -> FileError:
-    """That a format is not read, with the line that converts the file."""
+    """Error for a format that is not read, with the line that converts the file."""
     name = format_of(path)
     article = "an" if name == "Excel" else "a"
     got = f"{article} {name} file" if name else f"the suffix {path.suffix!r}"
@@ -52,10 +54,12 @@ def format_of(path: Path) -> str | None:
             start = file.read(8)
     except OSError:
         start = b""
-    found = next((name for mark, name in STARTS.items() if start.startswith(mark)), None)
-    if found in ("zip", "gzip") and path.suffix.lower() in SUFFIXES:
-        found = None
-    return found or SUFFIXES.get(path.suffix.lower())
+    name_by_start = next(
+        (name for mark, name in MAGIC_BYTES.items() if start.startswith(mark)), None
+    )
+    if name_by_start in ("zip", "gzip") and path.suffix.lower() in SUFFIXES:
+        name_by_start = None
+    return name_by_start or SUFFIXES.get(path.suffix.lower())
 
 
 def conversion(path: Path, name: str) -> str:
@@ -64,17 +68,17 @@ def conversion(path: Path, name: str) -> str:
     new = f"converted_{new}" if new == path.name else new
     arrays = "in Python: sl.write(sl.as_fields({}, times=times, points=points), '{}')"
     lines = {
-        "GRIB": "pip install cfgrib && " + _XARRAY.format(path, "cfgrib", new),
+        "GRIB": "pip install cfgrib && " + _XARRAY_LINE.format(path, "cfgrib", new),
         "HDF4": f"gdal_translate -of netCDF {path} {new}",
         "HDF5": f"cp {path} {path.with_suffix('.h5')}",
         "NetCDF-5": f"nccopy -k nc4 {path} {new}",
-        "Excel": "pip install openpyxl && " + _PANDAS.format(path, "excel", table),
-        "Feather": _PANDAS.format(path, "feather", table),
-        "JSON": _PANDAS.format(path, "json", table),
+        "Excel": "pip install openpyxl && " + _PANDAS_LINE.format(path, "excel", table),
+        "Feather": _PANDAS_LINE.format(path, "feather", table),
+        "JSON": _PANDAS_LINE.format(path, "json", table),
         "Parquet": f"cp {path} {path.with_suffix('.parquet')}",
         "NumPy": arrays.format(f"np.load('{path}')", new),
         "MATLAB": arrays.format(f"scipy.io.loadmat('{path}')['NAME']", new),
-        "GeoTIFF": "pip install rioxarray && " + _XARRAY.format(path, "rasterio", new),
+        "GeoTIFF": "pip install rioxarray && " + _XARRAY_LINE.format(path, "rasterio", new),
         "gzip": f"gunzip --keep {path}",
         "bzip2": f"bunzip2 --keep {path}",
         "zip": f"unzip {path}",
@@ -108,7 +112,7 @@ def streamed(dataset: xr.Dataset, chunks: Mapping[Hashable, tuple[int, ...]]) ->
     return dataset.assign(lazy)
 
 
-# ---------- What a file can hold, and back: attributes as text or numbers, strings as codes
+# ---------- Encoding for files, and back: attributes as text or numbers, strings as codes
 
 
 #: Global attribute that marks a file of this package and tells how to read it.
@@ -121,7 +125,7 @@ STRINGS = "spdelaw_strings"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # Names with a meaning of their own to HDF5, NetCDF or xarray.
-_TAKEN = {
+_RESERVED_NAMES = {
     "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "add_offset",
     "ancillary_variables", "bounds", "cell_measures", "coordinates", "dtype", "formula_terms",
     "grid_mapping", "missing_value", "scale_factor", FORMAT, JSON, STRINGS,
@@ -144,9 +148,9 @@ def encode(dataset: xr.Dataset) -> xr.Dataset:
     """Dataset of numbers only, with attributes of text and numbers only."""
     for name in [*dataset.variables, *dataset.dims]:
         _check_name(name)
-    # What a file of another program said about its packing must not pack these values.
+    # The packing of a file of another program must not be applied to these values.
     dataset = dataset.drop_encoding()
-    variables = {name: _encode(str(name), var) for name, var in dataset.variables.items()}
+    variables = {name: _encode_variable(str(name), var) for name, var in dataset.variables.items()}
     attrs = {**encode_attrs("dataset", dataset.attrs), FORMAT: VERSION}
     coords = {name: variables.pop(name).compute() for name in dataset.coords}
     return xr.Dataset(variables, coords, attrs)
@@ -158,9 +162,13 @@ def decode(dataset: xr.Dataset) -> xr.Dataset:
     if version != VERSION:
         fix = "the file is of a newer version: pip install -U spdelaw"
         raise FileError(f"attribute '{FORMAT}'", expected=f"{VERSION}", got=f"{version}", fix=fix)
-    own = FORMAT in dataset.attrs
-    coords = {name: _decode(dataset[name].variable, own) for name in dataset.coords}
-    variables = {name: _decode(dataset[name].variable, own) for name in dataset.data_vars}
+    is_our_file = FORMAT in dataset.attrs
+    coords = {
+        name: _decode_variable(dataset[name].variable, is_our_file) for name in dataset.coords
+    }
+    variables = {
+        name: _decode_variable(dataset[name].variable, is_our_file) for name in dataset.data_vars
+    }
     attrs = decode_attrs(dataset.attrs)
     attrs.pop(FORMAT, None)
     return xr.Dataset(variables, coords, attrs)
@@ -173,7 +181,7 @@ def _check_name(name: object) -> None:
     raise DataError("name of a variable or dim", expected=expected, got=repr(name), fix=fix)
 
 
-def _encode(name: str, variable: xr.Variable) -> xr.Variable:
+def _encode_variable(name: str, variable: xr.Variable) -> xr.Variable:
     variable = variable.to_base_variable()
     if is_date(variable):
         variable = to_numbers(variable, None)
@@ -207,11 +215,11 @@ def as_text(encoded: xr.Variable) -> xr.Variable:
     return xr.Variable(encoded.dims, np.array(strings)[encoded.values], attrs)
 
 
-def _decode(variable: xr.Variable, own: bool) -> xr.Variable:
+def _decode_variable(variable: xr.Variable, is_our_file: bool) -> xr.Variable:
     attrs = decode_attrs(variable.attrs)
     text = attrs.pop(STRINGS, None)
     data = variable._data if text is None else np.array(json.loads(text))[variable.values]
-    if own and variable.dtype.kind == "O":  # text as other programs store it
+    if is_our_file and variable.dtype.kind == "O":  # text as other programs store it
         data = variable.values.astype(str)
     return xr.Variable(variable.dims, data, attrs, variable.encoding)
 
@@ -220,24 +228,24 @@ def encode_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Text and numbers as they are, everything else in one JSON attribute."""
     plain = plain_attrs(owner, attrs)
     native = {name: value for name, value in plain.items() if _is_native(name, value)}
-    rest = {name: value for name, value in plain.items() if name not in native}
-    return {**native, JSON: json.dumps(rest, sort_keys=True)} if rest else native
+    as_json = {name: value for name, value in plain.items() if name not in native}
+    return {**native, JSON: json.dumps(as_json, sort_keys=True)} if as_json else native
 
 
 def plain_attrs(owner: str, attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Attributes as text, numbers, lists, dicts, booleans and None, or a DataError."""
-    return {name: _plain(owner, name, value) for name, value in attrs.items()}
+    return {name: _plain_value(owner, name, value) for name, value in attrs.items()}
 
 
 def decode_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
     """Undo ``encode_attrs``: text, numbers, lists, dicts, booleans and None."""
     plain = {str(k): v.tolist() if hasattr(v, "tolist") else v for k, v in attrs.items()}
-    rest = json.loads(plain.pop(JSON, "{}"))
-    return {**plain, **rest}
+    from_json = json.loads(plain.pop(JSON, "{}"))
+    return {**plain, **from_json}
 
 
 def _is_native(name: str, value: Any) -> bool:
-    if not _PLAIN_NAME.fullmatch(name) or name in _TAKEN or isinstance(value, bool):
+    if not _PLAIN_NAME.fullmatch(name) or name in _RESERVED_NAMES or isinstance(value, bool):
         return False
     if isinstance(value, str):  # HDF5 ends text at a zero byte and knows no lone surrogates
         return "\0" not in value and value.isprintable() | value.isascii()
@@ -246,16 +254,16 @@ def _is_native(name: str, value: Any) -> bool:
     return isinstance(value, float) and bool(np.isfinite(value))
 
 
-def _plain(owner: str, name: object, value: Any) -> Any:
+def _plain_value(owner: str, name: object, value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(name, str):
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if isinstance(value, list | tuple):
-            return [_plain(owner, name, entry) for entry in value]
+            return [_plain_value(owner, name, entry) for entry in value]
         if isinstance(value, dict):
-            return {key: _plain(owner, key, entry) for key, entry in value.items()}
+            return {key: _plain_value(owner, key, entry) for key, entry in value.items()}
     expected = "text, numbers, lists or dicts of them"
     got = f"{type(name).__name__} -> {type(value).__name__}"
     fix = f"store text instead, such as str(value), or remove it: attrs.pop({name!r})"

@@ -22,16 +22,15 @@ from spdelaw.data.layout import TIME, check_dims, is_time
 from spdelaw.data.recognise import standardise_names, with_places
 from spdelaw.errors import DataError, FileError, InputError
 
-# ---------- CF attributes ``valid_range``, ``valid_min`` and ``valid_max``: values outside are
-# missing
+# ---------- Values outside ``valid_range``, ``valid_min`` or ``valid_max`` (CF) are missing
 
 
 def mask_invalid(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
-    """Data set without the values that it declares to be invalid, and what was left out."""
+    """Data set without the values that it declares to be invalid, and notes with their number."""
     notes = []
     for name in dataset.data_vars:
         variable = dataset[name]
-        low, high = _limits(variable)
+        low, high = _valid_limits(variable)
         if variable.dtype.kind not in "iuf" or (low, high) == (-np.inf, np.inf):
             continue
         outside = (variable < low) | (variable > high)
@@ -44,19 +43,19 @@ def mask_invalid(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     return dataset, notes
 
 
-def _limits(variable: xr.DataArray) -> tuple[float, float]:
+def _valid_limits(variable: xr.DataArray) -> tuple[float, float]:
     attrs = variable.attrs
     low, high = attrs.get("valid_min", -np.inf), attrs.get("valid_max", np.inf)
     if np.size(attrs.get("valid_range", ())) == 2:
         low, high = np.ravel(attrs["valid_range"])
     try:
-        ends = sorted(_unpacked(variable, limit) for limit in (low, high))
+        ends = sorted(_unpacked_limit(variable, limit) for limit in (low, high))
     except (TypeError, ValueError):
         return -np.inf, np.inf  # not numbers
     return ends[0], ends[1]
 
 
-def _unpacked(variable: xr.DataArray, limit: Any) -> float:
+def _unpacked_limit(variable: xr.DataArray, limit: Any) -> float:
     """A limit in the units of the values: that of packed values is stated as they are packed.
 
     CF (section 8.1): the attributes have the type of the packed data.
@@ -69,7 +68,7 @@ def _unpacked(variable: xr.DataArray, limit: Any) -> float:
     return value * float(packing.get("scale_factor", 1)) + float(packing.get("add_offset", 0))
 
 
-# ---------- CF discrete sampling geometries that store rows one after the other, as (time, station)
+# ---------- Ragged arrays (CF discrete sampling geometries) as (time, station)
 #
 # A contiguous ragged file has a variable with attribute ``sample_dimension`` that counts the rows
 # of each station; an indexed one has a variable with attribute ``instance_dimension`` that names
@@ -78,26 +77,26 @@ def _unpacked(variable: xr.DataArray, limit: Any) -> float:
 
 def unraveled(dataset: xr.Dataset) -> xr.Dataset:
     """Variables over rows as variables over (time, station); other data sets as they are."""
-    found = _instances(dataset)
-    if found is None:
+    instances = _ragged_index(dataset)
+    if instances is None:
         return dataset
-    rows, stations, which = found
-    time = _time_of(dataset, rows)
+    rows, stations, which = instances
+    time = _time_variable(dataset, rows)
     times, when = np.unique(dataset[time].values, return_inverse=True)
     variables = {}
     for name, variable in dataset.data_vars.items():
         if variable.dims != (rows,) or variable.dtype.kind not in "iuf":
             continue
-        _refuse_twice(when, which, len(times))
+        _refuse_repeated_rows(when, which, len(times))
         table = np.full((len(times), dataset.sizes[stations]), np.nan)
         table[when, which] = variable.values
         variables[name] = (("time", stations), table, variable.attrs)
     coords = {n: c for n, c in dataset.coords.items() if c.dims == (stations,)}
-    own = ("time", times, dataset[time].attrs)
-    return xr.Dataset(variables, {**coords, "time": own}, dataset.attrs)
+    time_coordinate = ("time", times, dataset[time].attrs)
+    return xr.Dataset(variables, {**coords, "time": time_coordinate}, dataset.attrs)
 
 
-def _instances(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
+def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
     """Dim of the rows, dim of the stations, and the station of each row."""
     for variable in dataset.variables.values():
         if "sample_dimension" in variable.attrs and variable.ndim == 1:
@@ -110,17 +109,17 @@ def _instances(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
     return None
 
 
-def _time_of(dataset: xr.Dataset, rows: str) -> str:
+def _time_variable(dataset: xr.Dataset, rows: str) -> str:
     names = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
-    found = [name for name in names if is_time(dataset, name)]
-    if not found:
+    time_names = [name for name in names if is_time(dataset, name)]
+    if not time_names:
         expected = f"a variable of times along {rows}"
         fix = 'give it the attribute standard_name="time"'
         raise DataError("time", expected=expected, got=f"{', '.join(names)}", fix=fix)
-    return found[0]
+    return time_names[0]
 
 
-def _refuse_twice(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
+def _refuse_repeated_rows(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
     cells, counts = np.unique(which * n_times + when, return_counts=True)
     if counts.max(initial=1) > 1:
         again = int(cells[np.argmax(counts > 1)])
@@ -186,7 +185,7 @@ def read(
         raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
     with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
-        array = _lazy(raw, variable, names) if lazy else _loaded(raw, variable, names)
+        array = _open_lazily(raw, variable, names) if lazy else _load_variable(raw, variable, names)
     array = array if names is None else standardise_names(array, names)
     fields = canonical(array, names, time_unit)
     if check:
@@ -236,20 +235,20 @@ def read_dataset(
 def read_raw(
     path: str | Path, *, verify: bool = True, columns: Columns | None = None
 ) -> tuple[xr.Dataset, list[str]]:
-    """As `read_dataset`, and what was done to the values on the way."""
+    """As `read_dataset`, with notes about changes of the values."""
     source = checked_path(path)
     if is_table(source):
-        return _table(source, columns or Columns())
+        return _read_table(source, columns or Columns())
     form = _format(source)
     with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
-        own = FORMAT in raw.attrs
-        masked, notes = (raw.load(), []) if own else mask_invalid(raw.load())
+        is_our_file = FORMAT in raw.attrs
+        masked, notes = (raw.load(), []) if is_our_file else mask_invalid(raw.load())
         dataset = with_places(decode(masked.drop_encoding()))
-    ordered, told = _in_order(unraveled(_dated(dataset)))
-    return ordered, notes + told
+    ordered, order_notes = _with_sorted_dates(unraveled(_decode_dates(dataset)))
+    return ordered, notes + order_notes
 
 
-def _in_order(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
+def _with_sorted_dates(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
     """Dates increase, whatever the order of the file; numbers stay, for they may be a mistake."""
     for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
         variable = dataset[name].variable
@@ -257,20 +256,22 @@ def _in_order(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
             continue
         ahead = variable.values[1:] > variable.values[:-1]
         if not ahead.all() and (variable.values[1:] < variable.values[:-1]).any() and ahead.any():
-            told = f"dates along {name} are not in order in the file: sorted"
-            return dataset.sortby(name), [told]
+            note = f"dates along {name} are not in order in the file: sorted"
+            return dataset.sortby(name), [note]
     return dataset, []
 
 
-def _table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
-    """The rows as fields; columns that nobody named, where their names leave no doubt, are said."""
-    told = []
-    if not columns.given and (known := evident(source)) is not None:
-        columns = Columns(**known)
-        told = ["columns are " + ", ".join(f"{role} = {name}" for role, name in known.items())]
+def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
+    """The rows as fields, and a note about columns that were recognised by their names."""
+    notes = []
+    if not columns.given and (columns_by_role := evident(source)) is not None:
+        columns = Columns(**columns_by_role)
+        notes = [
+            "columns are " + ", ".join(f"{role} = {name}" for role, name in columns_by_role.items())
+        ]
     if not {"time", "value"} <= set(columns.given) or not columns.places:
         raise columns_missing(source, f"spdelaw fit {source}")
-    return from_table(source, **columns.given).to_dataset(), told
+    return from_table(source, **columns.given).to_dataset(), notes
 
 
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -311,13 +312,13 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         raise FileError(str(target), expected="a free name", got="an existing file", fix=fix)
     if form is zarr:
         zarr.check_replaceable(target)
-    dataset = encode(to_dataset(_checked(fields)))
+    dataset = encode(to_dataset(_check_content(fields)))
     with _LOCK, writing(target):
         form.save(dataset, target)
     return target
 
 
-def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
+def _check_content(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
     if isinstance(fields, xr.Dataset):
         if not fields.data_vars:
             expected = "at least one variable"
@@ -328,21 +329,25 @@ def _checked(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Dataset:
     return fields
 
 
-def _loaded(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
+def _load_variable(
+    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
+) -> xr.DataArray:
     with raw:
         chosen = _select(raw, variable, dims)
-        masked = _valid(chosen.load(), raw, str(chosen.name))
+        masked = _mask_invalid_values(chosen.load(), raw, str(chosen.name))
         return masked.drop_encoding()
 
 
-def _lazy(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
+def _open_lazily(
+    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
+) -> xr.DataArray:
     array = _select(raw, variable, dims)
     stored = {dim: n for dim, n in array.encoding.get("preferred_chunks", {}).items()}
-    array = _valid(array, raw, str(array.name))
+    array = _mask_invalid_values(array, raw, str(array.name))
     return array if array.chunks else array.chunk(stored)  # read, and converted, when it is used
 
 
-def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
+def _mask_invalid_values(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
     """Values of another program's file without those that it declares to be invalid."""
     stated = {"valid_range", "valid_min", "valid_max"} & set(array.attrs)
     if FORMAT in raw.attrs or not stated:
@@ -353,10 +358,10 @@ def _valid(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
 
 def _select(raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None) -> xr.DataArray:
     dataset = decode(raw)
-    return select(dataset if FORMAT in raw.attrs else _dated(dataset), variable, dims or ())
+    return select(dataset if FORMAT in raw.attrs else _decode_dates(dataset), variable, dims or ())
 
 
-def _dated(dataset: xr.Dataset) -> xr.Dataset:
+def _decode_dates(dataset: xr.Dataset) -> xr.Dataset:
     """Dates of another program as dates, to be counted from the first of them."""
     dates = [
         name
@@ -377,11 +382,11 @@ def _dated(dataset: xr.Dataset) -> xr.Dataset:
             ) from error
         # The variable alone: decoding decodes the other dates that stand beside it, too.
         dataset = dataset.assign_coords({name: decoded.variable})
-    return _read_dates(dataset)
+    return _parse_text_dates(dataset)
 
 
-def _read_dates(dataset: xr.Dataset) -> xr.Dataset:
-    """Times that are text, such as 2001-01-31, as the dates that it says."""
+def _parse_text_dates(dataset: xr.Dataset) -> xr.Dataset:
+    """Times that are text, such as 2001-01-31, as dates."""
     for name in [str(dim) for dim in dataset.dims if dim in dataset.coords]:
         values = dataset[name].values
         is_text = values.dtype.kind in "UOT" and all(isinstance(v, str) for v in values.tolist())

@@ -21,11 +21,10 @@ from typing import Any
 
 from spdelaw.errors import FileError, SpdeLawError
 
-# ---------- Only regular files are opened: a pipe or a device never ends, and whoever reads it
-# waits
+# ---------- Only regular files are opened: reading a pipe or a device may never end
 
 
-_KINDS = {
+_SPECIAL_KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -36,9 +35,9 @@ _KINDS = {
 def refuse_special(path: Path) -> None:
     """Raise `FileError` where a name stands for a pipe, a socket or a device."""
     try:
-        kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+        kind = _SPECIAL_KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
     except OSError:
-        return  # nothing there, or out of reach: whoever opens it says so
+        return  # nothing there, or out of reach: opening it raises the error
     if kind is not None:
         fix = "copy its content into a file"
         raise FileError(str(path), expected="a regular file", got=kind, fix=fix)
@@ -66,15 +65,15 @@ def read_regular(path: Path) -> Any:
         raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
 
 
-# ---------- Whose files are in a directory: what its writer did not put there is never removed
+# ---------- Foreign files in a directory, which are never removed
 
 
 #: Tells which files of a directory, by their names relative to it, its writer put there.
 Written = Callable[[Path], Collection[str]]
-#: Files that file managers leave behind: nobody's work.
+#: Files that file managers leave behind.
 _LITTER = frozenset({".DS_Store", "Thumbs.db"})
 #: Foreign files that a message names.
-_NAMED = 3
+_MAX_NAMED = 3
 
 
 def refuse_foreign(path: str | Path, written: Written) -> None:
@@ -85,7 +84,7 @@ def refuse_foreign(path: str | Path, written: Written) -> None:
         written: tells which files of a directory are its writer's.
 
     Raises:
-        FileError: there is something of somebody else.
+        FileError: there are files that the writer did not put there.
 
     Example:
         >>> from spdelaw.data.io.safe_files import refuse_foreign
@@ -98,26 +97,26 @@ def refuse_foreign(path: str | Path, written: Written) -> None:
             raise FileError(str(path), expected=expected, got="a file", fix="choose another name")
         return
     with as_file_error(path):
-        foreign = _foreign(target, written)
+        foreign = _foreign_files(target, written)
     if foreign:
-        more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        more = f" and {len(foreign) - _MAX_NAMED} more" if len(foreign) > _MAX_NAMED else ""
         expected = "a free name, or a directory that holds only what spdelaw wrote"
-        got = f"something else in it: {', '.join(foreign[:_NAMED])}{more}"
+        got = f"something else in it: {', '.join(foreign[:_MAX_NAMED])}{more}"
         fix = "choose another name, or move it elsewhere; nothing was deleted"
         raise FileError(str(path), expected=expected, got=got, fix=fix)
 
 
-def _foreign(directory: Path, written: Written) -> list[str]:
+def _foreign_files(directory: Path, written: Written) -> list[str]:
     """Names in a directory that are neither its writer's nor a folder of those."""
-    found: set[str] = set()
+    present: set[str] = set()
     for folder, folders, files in os.walk(directory, onerror=_raise):
         names = [name for name in (*folders, *files) if name not in _LITTER]
-        found.update(Path(folder, name).relative_to(directory).as_posix() for name in names)
-    if not found:
+        present.update(Path(folder, name).relative_to(directory).as_posix() for name in names)
+    if not present:
         return []
     ours = set(written(directory))
     ours.update(parent.as_posix() for name in tuple(ours) for parent in PurePosixPath(name).parents)
-    return sorted(found - ours)
+    return sorted(present - ours)
 
 
 def _raise(error: OSError) -> None:
@@ -135,20 +134,19 @@ def as_file_error(path: str | Path) -> Iterator[None]:
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
-# ---------- Replace files and directories in one step: a kill at any moment leaves the old or the
-# new
+# ---------- Atomic replacement: a kill at any moment leaves the old content or the new
 #
 # Everything is written into a hidden sibling, flushed to the disk, and then renamed. A
 # sibling that a killed process left behind is never read, and goes with the next write.
 #
-# A directory goes only when every file in it was put there by its writer, who names them. One
-# file of somebody else, and the directory is refused before any work.
+# A directory is replaced only when its writer put every file there, and lists them. A directory
+# with a foreign file is refused before any work.
 
 
 __all__ = ["recover_directory", "refuse_foreign", "replace_directory", "replace_file"]
 
 _NEW, _OLD = ".new", ".old"
-_WEEK = 7 * 86400.0
+_WEEK_SECONDS = 7 * 86400.0
 #: Siblings of this process, to tell them from those of a dead process with the same number.
 _IN_USE: set[str] = set()
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -179,7 +177,7 @@ def replace_file(path: str | Path) -> Iterator[Path]:
         >>> Path("note.txt").read_text()
         'complete or absent'
     """
-    target = _prepare(path)
+    target = _prepare_target(path)
     if target.is_dir():
         fix = "choose another name"
         raise FileError(str(path), expected="the name of a file", got="a directory", fix=fix)
@@ -213,7 +211,7 @@ def replace_directory(path: str | Path, written: Written) -> Iterator[Path]:
         Empty directory in the same folder to write into.
 
     Raises:
-        FileError: the folder is missing, the directory holds files of somebody else, or it
+        FileError: the folder is missing, the directory holds foreign files, or it
             cannot be put in place.
 
     Example:
@@ -224,7 +222,7 @@ def replace_directory(path: str | Path, written: Written) -> Iterator[Path]:
         >>> [file.name for file in Path("results").iterdir()]
         ['numbers.txt']
     """
-    target = _prepare(path)
+    target = _prepare_target(path)
     refuse_foreign(path, written)
     with _sibling(target, _NEW) as new:
         with as_file_error(path):
@@ -260,7 +258,7 @@ def recover_directory(path: str | Path) -> None:
             return
 
 
-def _prepare(path: str | Path) -> Path:
+def _prepare_target(path: str | Path) -> Path:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         expected, got = "an existing folder to write to", f"no folder {target.parent}"
@@ -330,7 +328,7 @@ def _is_abandoned(sibling: Path) -> bool:
     """Whether the process that made it is gone; of another host, whether it is a week old."""
     host, process = [*sibling.name.rsplit("~", 3), "", ""][1:3]
     if host != _host() or not process.isdigit() or os.name == "nt":
-        return time.time() - sibling.lstat().st_mtime > _WEEK
+        return time.time() - sibling.lstat().st_mtime > _WEEK_SECONDS
     if int(process) == os.getpid():
         return sibling.name not in _IN_USE
     try:
@@ -370,7 +368,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-# ---------- What can go wrong with a file, as one error that names it
+# ---------- Errors of reading and writing as `FileError`
 
 
 def checked_path(path: str | Path) -> Path:
@@ -405,7 +403,7 @@ def reading(path: Path) -> Iterator[None]:
         fix = f"check the name; the folder is {path.absolute().parent}"
         raise FileError(str(path), expected="a file", got="none of this name", fix=fix) from error
     except Exception as error:  # damaged files make the libraries raise almost anything
-        got = f"{type(error).__name__}: {_line(error)}"
+        got = f"{type(error).__name__}: {_first_line(error)}"
         fix = "restore it from a backup or write it again"
         raise FileError(str(path), expected="a readable file", got=got, fix=fix) from error
 
@@ -418,12 +416,15 @@ def writing(path: Path) -> Iterator[None]:
     except SpdeLawError:
         raise
     except Exception as error:  # disk full, quota, refused names: all end here
-        expected, got = "a place that can be written", f"{type(error).__name__}: {_line(error)}"
+        expected, got = (
+            "a place that can be written",
+            f"{type(error).__name__}: {_first_line(error)}",
+        )
         fix = "check free space and permissions; the old file, if any, is untouched"
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
-def _line(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip() or "no message").splitlines()[0][:300]
 
 
@@ -439,10 +440,10 @@ def _line(error: Exception) -> str:
 # When another program rewrites a file, the seal is gone, and the file counts as unsealed.
 
 
-_LINE = re.compile(rb"\nspdelaw sha256 ([0-9a-f]{64})\n")
-_LINE_BYTES = 81
-LIST = "spdelaw.sha256"
-_CHUNK = 2**20
+_SEAL_LINE = re.compile(rb"\nspdelaw sha256 ([0-9a-f]{64})\n")
+_SEAL_LINE_BYTES = 81
+SEAL_LIST = "spdelaw.sha256"
+_HASH_CHUNK = 2**20
 
 
 def seal_file(path: Path) -> None:
@@ -454,36 +455,36 @@ def seal_file(path: Path) -> None:
 
 def check_file(path: Path) -> None:
     """Raise FileError if a sealed file was damaged; a file without seal passes."""
-    size = max(0, path.stat().st_size - _LINE_BYTES)
+    size = max(0, path.stat().st_size - _SEAL_LINE_BYTES)
     with open(path, "rb") as file:
         file.seek(size)
-        line = _LINE.fullmatch(file.read())
+        line = _SEAL_LINE.fullmatch(file.read())
     if line and line[1].decode() != _hash(path, size):
         _raise_damaged(path, "other bytes")
 
 
 def seal_directory(path: Path, folder: str) -> None:
     """Write the list that seals a directory, into one of its folders."""
-    lines = [f"{_hash(path / name)}  {name}\n" for name in _files(path)]
-    (path / folder / LIST).write_text("".join(lines), encoding="utf-8")
+    lines = [f"{_hash(path / name)}  {name}\n" for name in _file_names(path)]
+    (path / folder / SEAL_LIST).write_text("".join(lines), encoding="utf-8")
 
 
 def sealed_files(path: Path) -> list[str]:
     """Names of all files that were written with a seal, itself included; none without one."""
-    lists = sorted(path.glob(f"*/{LIST}"))
+    lists = sorted(path.glob(f"*/{SEAL_LIST}"))
     try:
         return [*_read_list(path, lists[0]), lists[0].relative_to(path).as_posix()]
-    except (IndexError, FileError):  # no list, or one that nobody can read
+    except (IndexError, FileError):  # no list, or an unreadable one
         return []
 
 
 def check_directory(path: Path) -> None:
     """Raise FileError if a sealed directory was damaged; one without seal passes."""
-    lists = sorted(path.glob(f"*/{LIST}"))
+    lists = sorted(path.glob(f"*/{SEAL_LIST}"))
     if not lists:
         return
     listed = _read_list(path, lists[0])
-    present = set(_files(path))
+    present = set(_file_names(path))
     for name in sorted(present.symmetric_difference(listed)):
         _raise_damaged(path, f"{name} {'added' if name in present else 'missing'}")
     for name, digest in listed.items():
@@ -496,24 +497,24 @@ def _read_list(path: Path, file: Path) -> dict[str, str]:
         pairs = [line.split("  ", 1) for line in file.read_text(encoding="utf-8").splitlines()]
         return {name: digest for digest, name in pairs}
     except ValueError:  # also a byte that is no longer text
-        _raise_damaged(path, f"an unreadable {LIST}")
+        _raise_damaged(path, f"an unreadable {SEAL_LIST}")
         raise  # for the type checker: never reached
 
 
-def _files(path: Path) -> list[str]:
+def _file_names(path: Path) -> list[str]:
     """Names of all files, hidden ones and the seal aside."""
-    found = []
+    files = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(folder, n) for n in names if not n.startswith(".") and n != LIST]
-    return sorted(file.relative_to(path).as_posix() for file in found)
+        files += [Path(folder, n) for n in names if not n.startswith(".") and n != SEAL_LIST]
+    return sorted(file.relative_to(path).as_posix() for file in files)
 
 
 def _hash(path: Path, size: int | None = None) -> str:
     left = path.stat().st_size if size is None else size
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while left > 0 and (block := file.read(min(_CHUNK, left))):
+        while left > 0 and (block := file.read(min(_HASH_CHUNK, left))):
             digest.update(block)
             left -= len(block)
     return digest.hexdigest()

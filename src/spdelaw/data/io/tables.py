@@ -17,21 +17,21 @@ import xarray as xr
 from spdelaw.data.layout import LABEL, POINT, TIME
 from spdelaw.errors import DataError, FileError
 
-# ---------- Times of a table: numbers, or dates in the ways that people write them
+# ---------- Times of a table: numbers, or dates in common formats
 
 
 #: Ways to write a day besides that of ISO, and times of the day after it.
-DAYS = (
+DAY_FORMATS = (
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%d %b %Y",
     "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
 )  # fmt: skip
-HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+HOUR_FORMATS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
 #: Whole numbers between these are days such as 19900131.
 FIRST_DAY, LAST_DAY = 1600_01_01, 2400_12_31
 #: Six digits in a column whose name has one of these words: months such as 199001, or days such as
 #: 870603 of a year with two digits.
-FIRST_SHORT, LAST_SHORT = 1_01, 99_12_31
-DATED, SHORT = ("date", "day", "month", "ymd", "yymm"), ("%Y%m", "%y%m%d")
+FIRST_SIX_DIGITS, LAST_SIX_DIGITS = 1_01, 99_12_31
+DATE_WORDS, SIX_DIGIT_FORMATS = ("date", "day", "month", "ymd", "yymm"), ("%Y%m", "%y%m%d")
 
 
 def times_of(column: pd.Series) -> np.ndarray:
@@ -39,10 +39,10 @@ def times_of(column: pd.Series) -> np.ndarray:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         values = column.to_numpy(dtype=float)
         refuse_missing(column, ~np.isfinite(values))
-        days = _days(values)
-        days = _short(column, values) if days is None else days
+        days = _eight_digit_dates(values)
+        days = _six_digit_dates(column, values) if days is None else days
         return values if days is None else days
-    dates = _dates(column)
+    dates = _parse_dates(column)
     if getattr(dates.dt, "tz", None) is not None:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
     refuse_missing(column, dates.isna().to_numpy())
@@ -57,7 +57,7 @@ def refuse_missing(column: pd.Series, wrong: np.ndarray) -> None:
         raise DataError(f"column '{column.name}'", expected=expected, got=got, fix="fill it in")
 
 
-def _days(values: np.ndarray) -> np.ndarray | None:
+def _eight_digit_dates(values: np.ndarray) -> np.ndarray | None:
     """Days from numbers such as 19900131; None for numbers that are none."""
     whole = (values == np.round(values)).all()
     if not whole or values.min() < FIRST_DAY or values.max() > LAST_DAY:
@@ -68,22 +68,22 @@ def _days(values: np.ndarray) -> np.ndarray | None:
     return None if dates.isna().any() else dates.to_numpy(dtype="datetime64[ns]")
 
 
-def _short(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
+def _six_digit_dates(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
     """Months or days from six digits, where the column is named after a date; None for others."""
-    is_named = any(word in str(column.name).lower() for word in DATED)
+    is_named = any(word in str(column.name).lower() for word in DATE_WORDS)
     if not is_named or (values != np.round(values)).any():
         return None
-    if values.min() < FIRST_SHORT or values.max() > LAST_SHORT:
+    if values.min() < FIRST_SIX_DIGITS or values.max() > LAST_SIX_DIGITS:
         return None
     text = pd.Series(values.astype(int).astype(str)).str.zfill(6)
-    read = {form: pd.to_datetime(text, format=form, errors="coerce") for form in SHORT}
+    read = {form: pd.to_datetime(text, format=form, errors="coerce") for form in SIX_DIGIT_FORMATS}
     ways = {form: dates for form, dates in read.items() if not dates.isna().any()}
     if len(ways) > 1:
-        raise _two_ways(column, ways)
+        raise _ambiguous_dates_error(column, ways)
     return next((dates.to_numpy(dtype="datetime64[ns]") for dates in ways.values()), None)
 
 
-def _two_ways(column: pd.Series, ways: Iterable[str]) -> DataError:
+def _ambiguous_dates_error(column: pd.Series, ways: Iterable[str]) -> DataError:
     return DataError(
         f"column '{column.name}'",
         expected="dates that can be read one way",
@@ -93,7 +93,7 @@ def _two_ways(column: pd.Series, ways: Iterable[str]) -> DataError:
     )
 
 
-def _dates(column: pd.Series) -> pd.Series:
+def _parse_dates(column: pd.Series) -> pd.Series:
     """Dates as ISO has them, with or without zones, or in another way that can be read one way."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return column
@@ -101,9 +101,9 @@ def _dates(column: pd.Series) -> pd.Series:
     wrong = (dates.isna() & column.notna()).to_numpy()
     if not wrong.any():
         return dates
-    ways = _other_ways(column.astype(str).where(column.notna()))
+    ways = _matching_formats(column.astype(str).where(column.notna()))
     if len(ways) > 1:
-        raise _two_ways(column, ways)
+        raise _ambiguous_dates_error(column, ways)
     if not ways:
         at = int(np.argmax(wrong))
         expected = "dates such as 1990-01-31, or numbers"
@@ -113,38 +113,38 @@ def _dates(column: pd.Series) -> pd.Series:
     return next(iter(ways.values()))
 
 
-def _other_ways(column: pd.Series) -> dict[str, pd.Series]:
+def _matching_formats(column: pd.Series) -> dict[str, pd.Series]:
     """Formats that read all dates, with what they make of them; those that agree count once."""
-    found: dict[str, pd.Series] = {}
+    readings: dict[str, pd.Series] = {}
     first = column[column.notna()].iloc[:1]
-    for form in (day + hour for day in DAYS for hour in HOURS):
+    for form in (day + hour for day in DAY_FORMATS for hour in HOUR_FORMATS):
         if pd.to_datetime(first, format=form, errors="coerce").isna().any():
             continue
         dates = pd.to_datetime(column, format=form, errors="coerce")
         unread = (dates.isna() & column.notna()).any()
-        if not unread and not any(dates.equals(other) for other in found.values()):
-            found[form] = dates
-    return found
+        if not unread and not any(dates.equals(other) for other in readings.values()):
+            readings[form] = dates
+    return readings
 
 
 # ---------- Files of tables: CSV, also compressed, and Parquet, through pandas
 
 
-#: Rows that tell how numbers are written and what columns are, and bytes of text that are looked at
-#: together.
-ROWS, PIECE = 100, 2**20
+#: Rows that show how numbers are written and which columns there are, and bytes of text that are
+#: read at once.
+SAMPLE_ROWS, READ_BYTES = 100, 2**20
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
 #: Columns of numbers from which on a table looks like one with a column per station.
-MANY = 8
-WIDE = (
+WIDE_TABLE_COLUMNS = 8
+WIDE_TABLE_FIX = (
     "a column per station? One row per station and time is wanted: frame.melt(TIME, "
     "var_name='station', value_name='value'), then add columns of positions"
 )
-ONE_SERIES = "a law is about fields: bring values at several places, and their positions"
+ONE_SERIES_FIX = "a law is about fields: bring values at several places, and their positions"
 #: Columns that are one date together.
-APART = ("year", "month", "day", "hour")
-#: Words by which columns are known, for a suggestion.
-USUAL = {
+DATE_PARTS = ("year", "month", "day", "hour")
+#: Usual names of columns by role, for a suggestion.
+USUAL_NAMES = {
     "time": ("time", "date", "datetime", "timestamp", "day", "month", "year", "hour", "utc"),
     "station": ("station", "station_id", "id", "site", "sensor", "name", "stid", "buoy"),
     "lon": ("lon", "longitude", "long", "lng"),
@@ -172,7 +172,7 @@ def read_frame(
         got, fix = repr(source.suffix), "rename it after what it holds, such as stations.csv"
         raise FileError(str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=got, fix=fix)
     try:
-        frame = _parsed(source, station, rows)
+        frame = _parse_file(source, station, rows)
     except ImportError as error:
         expected, fix = "a package that reads Parquet", "pip install pyarrow, or write it as CSV"
         raise FileError(str(source), expected=expected, got="none", fix=fix) from error
@@ -184,18 +184,18 @@ def read_frame(
     return frame.rename(columns=lambda name: str(name).strip())
 
 
-def _parsed(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
+def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
     if source.suffix.lower() in (".parquet", ".pq"):
         frame = pd.read_parquet(source)
         return frame if rows is None else frame.head(rows)
     encoding = _encoding(source)
-    comments, names = _head(source, encoding)
+    comments, names = _header_line(source, encoding)
     separator = max((",", ";", "\t", "|"), key=names.count)
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
     frame = pd.read_csv(source, **how)
-    return pd.read_csv(source, decimal=",", **how) if _comma_is_point(frame) else frame
+    return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
 
 def _opened(source: Path) -> Any:
@@ -210,14 +210,14 @@ def _encoding(source: Path) -> str:
         file.seek(0)
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
-            while piece := file.read(PIECE):
+            while piece := file.read(READ_BYTES):
                 decoder.decode(piece)
         except UnicodeDecodeError:
             return "cp1252"
     return "utf-8-sig"
 
 
-def _head(source: Path, encoding: str) -> tuple[int, str]:
+def _header_line(source: Path, encoding: str) -> tuple[int, str]:
     """Lines of comments (#) before the names of the columns, and the line of names."""
     with _opened(source) as file:
         lines = io.TextIOWrapper(file, encoding, errors="replace")
@@ -227,26 +227,30 @@ def _head(source: Path, encoding: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _comma_is_point(frame: pd.DataFrame) -> bool:
+def _has_decimal_comma(frame: pd.DataFrame) -> bool:
     """Whether all text of some column is numbers with a decimal comma, such as 3,5."""
-    words = [c.dropna().head(ROWS) for _, c in frame.items() if pd.api.types.is_string_dtype(c)]
+    words = [
+        c.dropna().head(SAMPLE_ROWS) for _, c in frame.items() if pd.api.types.is_string_dtype(c)
+    ]
     return any(len(w) and w.astype(str).str.fullmatch(r"-?\d*,\d+").all() for w in words)
 
 
 def suggested(frame: pd.DataFrame) -> dict[str, str]:
     """Columns by role as their names suggest, for an example; what is unclear is left out."""
     left = [str(name) for name in frame.columns]
-    found: dict[str, str] = {}
-    for role, words in USUAL.items():
+    columns_by_role: dict[str, str] = {}
+    for role, words in USUAL_NAMES.items():
         near = [name for name in left if name.lower() in words]
         near = near or [n for n in left if difflib.get_close_matches(n.lower(), words, 1, 0.8)]
         if near:
-            found[role] = near[0]
+            columns_by_role[role] = near[0]
             left.remove(near[0])
-    if "lon" in found and "lat" in found:
-        found = {role: name for role, name in found.items() if role not in ("x", "y")}
+    if "lon" in columns_by_role and "lat" in columns_by_role:
+        columns_by_role = {
+            role: name for role, name in columns_by_role.items() if role not in ("x", "y")
+        }
     numbers = _numeric_columns(frame, left)
-    return found | ({"value": numbers[-1]} if numbers else {})
+    return columns_by_role | ({"value": numbers[-1]} if numbers else {})
 
 
 def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
@@ -258,37 +262,46 @@ def evident(path: str | Path) -> dict[str, str] | None:
 
     There is a time and a place, and one column of numbers beside them.
     """
-    frame = read_frame(path, rows=ROWS)
-    found = suggested(frame)
-    usual = {role: words for role, words in USUAL.items() if role in found}
-    known = all(found[role].lower() in words for role, words in usual.items())
-    places = {role for role in ("lon", "lat", "x", "y") if role in found}
-    left = set(map(str, frame.columns)) - {found[role] for role in usual}
-    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= set(found)
-    return found if known and is_whole and len(_numeric_columns(frame, left)) == 1 else None
+    frame = read_frame(path, rows=SAMPLE_ROWS)
+    columns_by_role = suggested(frame)
+    usual = {role: words for role, words in USUAL_NAMES.items() if role in columns_by_role}
+    all_usual = all(columns_by_role[role].lower() in words for role, words in usual.items())
+    places = {role for role in ("lon", "lat", "x", "y") if role in columns_by_role}
+    left = set(map(str, frame.columns)) - {columns_by_role[role] for role in usual}
+    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= set(
+        columns_by_role
+    )
+    return (
+        columns_by_role
+        if all_usual and is_whole and len(_numeric_columns(frame, left)) == 1
+        else None
+    )
 
 
 def columns_missing(path: str | Path, command: str) -> FileError:
-    """That a table needs its columns named, with the line that names them."""
-    frame = read_frame(path, rows=ROWS)
+    """Error for a table whose columns have no roles, with the line that gives them."""
+    frame = read_frame(path, rows=SAMPLE_ROWS)
     roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
     guess: dict[str, Any] = suggested(frame)
     if "x" in guess:
         roles = {"time": "TIME", "value": "VALUE", "x": "X"} | ({"y": "Y"} if "y" in guess else {})
         roles |= {"station": guess["station"]} if "station" in guess else {}
-    apart = [str(name) for name in frame.columns if str(name).lower() in APART]
+    apart = [str(name) for name in frame.columns if str(name).lower() in DATE_PARTS]
     guess |= {"time": "date"} if len(apart) > 1 else {}
     options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
-    is_wide = not {"x", "lat"} & set(guess) and len(_numeric_columns(frame, frame.columns)) > MANY
-    names, more = list(map(str, frame.columns)), f" and {len(frame.columns) - MANY} more"
+    is_wide = (
+        not {"x", "lat"} & set(guess)
+        and len(_numeric_columns(frame, frame.columns)) > WIDE_TABLE_COLUMNS
+    )
+    names = list(map(str, frame.columns))
     is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
-    fix = WIDE if is_wide else ONE_SERIES if is_series else f"{command} {options}"
-    fix = f"{_joined(apart)}; then {fix}" if len(apart) > 1 else fix
-    got = f"the columns {', '.join(names[:MANY])}{more if len(names) > MANY else ''}"
+    fix = WIDE_TABLE_FIX if is_wide else ONE_SERIES_FIX if is_series else f"{command} {options}"
+    fix = f"{_joined_date_advice(apart)}; then {fix}" if len(apart) > 1 else fix
+    got = f"the columns {_listed(names)}"
     return FileError(str(path), expected="to be told which column is what", got=got, fix=fix)
 
 
-def _joined(apart: list[str]) -> str:
+def _joined_date_advice(apart: list[str]) -> str:
     """The line that makes one date of the columns of its parts."""
     whole = "" if "day" in (name.lower() for name in apart) else ".assign(day=15)"
     return f"a date in several columns? frame['date'] = pandas.to_datetime(frame[{apart}]{whole})"
@@ -299,12 +312,12 @@ def _joined(apart: list[str]) -> str:
 
 #: A table of fewer than one value in so many cells of (times, stations), and of more cells than
 #: the second number, has times that stations do not share.
-SPARSE, MANY_CELLS = 200, 50_000_000
+SPARSE_CELLS_PER_ROW, MIN_SPARSE_CELLS = 200, 50_000_000
 #: Coordinates of a station that differ by less than this are one place.
 SAME_PLACE = 1e-6
 
 #: Columns that are named in an error.
-MANY_COLUMNS = 8
+MAX_LISTED_COLUMNS = 8
 
 
 class Columns(NamedTuple):
@@ -342,14 +355,14 @@ def from_table(
 ) -> xr.DataArray:
     """Fields from a table with one row per station and time.
 
-    What has no row is missing (NaN). Stations may report at times of their own; the fields have all
-    times that any of them reported at. Rows may come in any order; one that says again what another
-    says counts once. Times with a zone become UTC.
+    A value without a row is missing (NaN). Stations may report at times of their own; the fields
+    have all times that any of them reported at. Rows may come in any order; a row that repeats
+    another counts once. Times with a zone become UTC.
 
     Args:
         table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
             .csv.gz, .tsv or .parquet.
-        time: column of times: dates, text that says dates, or numbers.
+        time: column of times: dates, text of dates, or numbers.
         value: column of the values; empty is missing.
         station: column of the names of stations; by default a place is a station.
         lon: column of longitudes in degrees, with ``lat``.
@@ -384,10 +397,10 @@ def from_table(
     """
     columns = Columns(time, value, station, lon, lat, x, y)
     frame = read_frame(table, columns.station) if isinstance(table, str | Path) else table
-    return arranged(_checked(frame, columns), columns)
+    return arranged(_check_columns(frame, columns), columns)
 
 
-def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
+def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         expected, got = "a pandas DataFrame or the path of a table", type(frame).__name__
         raise DataError("table", expected=expected, got=got, fix="pandas.DataFrame(table)")
@@ -398,12 +411,14 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
         if name not in names:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
             fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
-            wide = not near and len(frame.select_dtypes("number").columns) > MANY
+            wide = not near and len(frame.select_dtypes("number").columns) > WIDE_TABLE_COLUMNS
             expected = f"one of the columns {_listed(names)}"
-            raise DataError(role, expected=expected, got=repr(name), fix=WIDE if wide else fix)
+            raise DataError(
+                role, expected=expected, got=repr(name), fix=WIDE_TABLE_FIX if wide else fix
+            )
     for role in ("time", "value"):
         if role not in columns.given:
-            raise _unnamed(role)
+            raise _missing_role_error(role)
     if set(columns.places) not in ({"lon", "lat"}, {"x"}, {"x", "y"}):
         expected, got = "columns lon and lat, or x and y, or x", str(columns.places)
         raise DataError("position", expected=expected, got=got, fix='pass lon="lon", lat="lat"')
@@ -413,11 +428,11 @@ def _checked(frame: Any, columns: Columns) -> pd.DataFrame:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MANY_COLUMNS} more" if len(names) > MANY_COLUMNS else ""
-    return ", ".join(names[:MANY_COLUMNS]) + more
+    more = f" and {len(names) - MAX_LISTED_COLUMNS} more" if len(names) > MAX_LISTED_COLUMNS else ""
+    return ", ".join(names[:MAX_LISTED_COLUMNS]) + more
 
 
-def _unnamed(role: str) -> DataError:
+def _missing_role_error(role: str) -> DataError:
     expected = f"the name of the column of the {role}"
     return DataError(role, expected=expected, got="none", fix=f'pass {role}="..."')
 
@@ -426,19 +441,19 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     """The rows of a checked table on their times and stations."""
     times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
-    values = _numbers(frame[columns.value], str(columns.value))
-    _refuse_twice(frame, columns, when * len(names) + which, values)
-    if len(times) * len(names) > max(MANY_CELLS, SPARSE * len(frame)):
+    values = _numeric_values(frame[columns.value], str(columns.value))
+    _refuse_contradictions(frame, columns, when * len(names) + which, values)
+    if len(times) * len(names) > max(MIN_SPARSE_CELLS, SPARSE_CELLS_PER_ROW * len(frame)):
         expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
         fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
         raise DataError(f"column '{columns.time}'", expected=expected, got=got, fix=fix)
     table = np.full((len(times), len(names)), np.nan)
-    known = np.isfinite(values)
-    table[when[known], which[known]] = values[known]
-    return _labelled(table, times, names, places, columns)
+    finite = np.isfinite(values)
+    table[when[finite], which[finite]] = values[finite]
+    return _as_labelled_array(table, times, names, places, columns)
 
 
-def _labelled(
+def _as_labelled_array(
     table: np.ndarray, times: np.ndarray, names: np.ndarray, places: Mapping[str, Any],
     columns: Columns,
 ) -> xr.DataArray:  # fmt: skip
@@ -455,7 +470,7 @@ def _labelled(
     return array.sortby("x") if flat else array
 
 
-def _numbers(column: pd.Series, name: str) -> np.ndarray:
+def _numeric_values(column: pd.Series, name: str) -> np.ndarray:
     numbers = pd.to_numeric(column, errors="coerce")
     wrong = (numbers.isna() & column.notna()).to_numpy()
     if wrong.any():
@@ -474,13 +489,13 @@ def _stations(
     frame: pd.DataFrame, columns: Columns
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Names, the station of each row, and the position of each station."""
-    rows = {role: _numbers(frame[name], name) for role, name in columns.places.items()}
+    rows = {role: _numeric_values(frame[name], name) for role, name in columns.places.items()}
     for role, name in columns.places.items():
         refuse_missing(frame[name], ~np.isfinite(rows[role]))
     where = np.stack(list(rows.values()), axis=1)
     if columns.station is None:
         places, which = np.unique(where, axis=0, return_inverse=True)
-        return np.arange(len(places)).astype(str), which.reshape(-1), _named(rows, places)
+        return np.arange(len(places)).astype(str), which.reshape(-1), _places_by_role(rows, places)
     refuse_missing(frame[columns.station], frame[columns.station].isna().to_numpy())
     text = frame[columns.station].astype(str).to_numpy(dtype=str)
     names, first, which = np.unique(text, return_index=True, return_inverse=True)
@@ -495,15 +510,15 @@ def _stations(
             f"and {tuple(where[at])}, and {len(np.unique(which[moved])) - 1} more stations moved",
             fix="give the station a new name where it moved",
         )
-    _refuse_neighbours(names, places)
-    return names, which, _named(rows, places)
+    _refuse_shared_places(names, places)
+    return names, which, _places_by_role(rows, places)
 
 
-def _named(rows: Mapping[str, Any], places: np.ndarray) -> dict[str, np.ndarray]:
+def _places_by_role(rows: Mapping[str, Any], places: np.ndarray) -> dict[str, np.ndarray]:
     return {role: places[:, i] for i, role in enumerate(rows)}
 
 
-def _refuse_neighbours(names: np.ndarray, places: np.ndarray) -> None:
+def _refuse_shared_places(names: np.ndarray, places: np.ndarray) -> None:
     _, which, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
     shared = counts[which.reshape(-1)] > 1
     if shared.any():
@@ -517,7 +532,7 @@ def _refuse_neighbours(names: np.ndarray, places: np.ndarray) -> None:
         )
 
 
-def _refuse_twice(
+def _refuse_contradictions(
     frame: pd.DataFrame, columns: Columns, cell: np.ndarray, values: np.ndarray
 ) -> None:
     """Refuse two different values at one place and time."""

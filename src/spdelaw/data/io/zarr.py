@@ -50,7 +50,7 @@ def replace_store(path: Path) -> Iterator[Path]:
     """
     with replace_directory(path, sealed_files) as new:
         yield new
-        seal_directory(new, min(part.name for part in new.iterdir() if part.is_dir()))
+        seal_directory(new, min(entry.name for entry in new.iterdir() if entry.is_dir()))
 
 
 def check_replaceable(path: Path) -> None:
