@@ -12,7 +12,7 @@ from tests.statespace import _brute_force as oracle
 
 import spdelaw as sl
 from spdelaw.errors import InputError, MissingExtraError
-from spdelaw.law.derived import _limit, _numbers
+from spdelaw.law.derived import _operators_with_roots, _predictability_limit
 from spdelaw.law.prediction import chaos_posterior
 
 T = TIMES[:8]
@@ -209,10 +209,12 @@ def test_standard_error_of_the_limit_by_differences():
     """The limit of laws moved along one root of the covariance, solved anew."""
     some = law(0.2, "normal", "diagonal")
     expected = 0.0
-    for a, b in zip(*_numbers(some)[2:], strict=True):
+    for a, b in zip(*_operators_with_roots(some)[2:], strict=True):
         step = 1e-3
         ends = [
-            _limit(some.dynamics.drift + s * step * a, some.dynamics.noise + s * step * b)
+            _predictability_limit(
+                some.dynamics.drift + s * step * a, some.dynamics.noise + s * step * b
+            )
             for s in (1, -1)
         ]
         expected += ((ends[0] - ends[1]) / (2 * step)) ** 2

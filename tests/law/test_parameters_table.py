@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats
 
-from spdelaw.law.parameters import WIDEST, Quantity, interval_table
+from spdelaw.law.parameters import WIDEST_FACTOR, Quantity, interval_table
 
 Z = scipy.stats.norm.ppf(0.975)
 
@@ -19,7 +19,7 @@ def test_symmetric_and_positive():
 
 
 def test_what_the_data_do_not_determine_has_no_ends():
-    edge = np.log(WIDEST) / Z
+    edge = np.log(WIDEST_FACTOR) / Z
     table = interval_table(Quantity(np.ones(3), np.array([0.99, 1.01, 150.0]) * edge, True), 0.95)
     assert np.isfinite(table[0]).all()
     np.testing.assert_array_equal(table[1:, 2:], [[0.0, np.inf]] * 2)

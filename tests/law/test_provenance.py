@@ -6,7 +6,7 @@ import json
 import pytest
 from tests.law.laws import law
 
-from spdelaw.law.provenance import FIELDS, Provenance, check_entries
+from spdelaw.law.provenance import TYPED_FIELDS, Provenance, check_entries
 
 ENTRIES = {
     "engine": "exact",
@@ -47,7 +47,7 @@ def test_nothing_is_changed_in_place():
 def test_entries_of_another_type_are_refused():
     check_entries(ENTRIES | {"n_paths": 3, "log_likelihood": 2})
     right = {("converged", True), ("log_likelihood_of", "{'a': [1]}")}
-    for name in set(FIELDS) - {"identifiability"}:
+    for name in set(TYPED_FIELDS) - {"identifiability"}:
         for wrong in (True, [{}], {"a": [1]}):
             if (name, wrong if wrong is True else str(wrong)) not in right:
                 with pytest.raises(ValueError, match=name):

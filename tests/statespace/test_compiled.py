@@ -64,10 +64,12 @@ def chain(n_modes, n_paths, n_times, columns, seed=0):
 def test_both_kernels_agree(sizes, compiled):
     gram, vector, prior = chain(*sizes)
     expected, before = (
-        posterior_module._by_elimination(gram, vector, prior),
+        posterior_module._solve_by_elimination(gram, vector, prior),
         (gram.copy(), vector.copy()),
     )
-    for one, other in zip(posterior_module._solved(gram, vector, prior), expected, strict=True):
+    for one, other in zip(
+        posterior_module._solve_fastest(gram, vector, prior), expected, strict=True
+    ):
         assert one.shape == other.shape
         scale = np.abs(other).max(initial=1.0)
         np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT * scale)
@@ -82,9 +84,9 @@ def test_determinants_of_extreme_matrices_do_not_overflow(compiled):
 
 
 def test_small_problems_and_a_switched_off_compiler_stay_with_numpy(monkeypatch):
-    called, plain = [], posterior_module._by_elimination
+    called, plain = [], posterior_module._solve_by_elimination
     monkeypatch.setattr(
-        posterior_module, "_by_elimination", lambda *a: called.append(1) or plain(*a)
+        posterior_module, "_solve_by_elimination", lambda *a: called.append(1) or plain(*a)
     )
     posterior_module.posterior(*chain(3, 4, 5, 1), 4)
     monkeypatch.setattr(posterior_module, "COMPILED_SECONDS", 0.0)

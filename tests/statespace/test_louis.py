@@ -7,7 +7,7 @@ from tests.statespace.cases import KINDS, make, parameters
 
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.collapse import collapse
-from spdelaw.statespace.information import _flat, observed_information
+from spdelaw.statespace.information import _flat_score, observed_information
 from spdelaw.statespace.likelihood import evaluate_likelihood
 
 #: Central differences of the score at this relative step are exact to about its square.
@@ -25,7 +25,7 @@ def by_differences(collapsed, space, use_misfit):
             start = initial._replace(mean=x[3 * n : 4 * n], covariance=x[2 * n : 3 * n])
             law = space._replace(dynamics=Linear(x[:n], x[n : 2 * n]), initial=start)
             data = evaluate_likelihood(collapsed, law.with_noise(x[-1]), use_misfit=use_misfit)
-            ends.append(_flat(data))
+            ends.append(_flat_score(data))
         columns.append((ends[0] - ends[1]) / (2.0 * way.sum()))
     return 0.5 * (np.array(columns) + np.array(columns).T)
 

@@ -11,7 +11,7 @@ from tests.statespace.cases import FORCING, KINDS, STRUCTURES, basis, check_scor
 from tests.statespace.numbers import evaluate_statistics, white_noise_z
 
 from spdelaw.errors import DataError
-from spdelaw.statespace.chain import around
+from spdelaw.statespace.chain import center_sums
 from spdelaw.statespace.statistics import collect
 
 EXACT = 1e-10
@@ -72,7 +72,7 @@ def test_sums_around_a_mean_are_those_of_shifted_states(structure):
     m = np.array([3.0, -1.0, 0.5])
     s, moved = statistics(values, phi), statistics(values - phi @ m, phi)
     for sums, other in ((s.steps, moved.steps), (s.pair_steps, moved.pair_steps)):
-        got = around(*sums, m, s.first_steps)
+        got = center_sums(*sums, m, s.first_steps)
         np.testing.assert_allclose(got, other[1], rtol=1e-10, atol=1e-10)
 
 

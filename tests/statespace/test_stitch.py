@@ -12,7 +12,7 @@ from spdelaw.statespace import condense as pieces_module
 from spdelaw.statespace.collapse import collapse, first_paths
 from spdelaw.statespace.condense import collapse_pieces
 from spdelaw.statespace.filter import smooth_part, smooth_states
-from spdelaw.statespace.likelihood import evaluate_likelihood, heard, link_of
+from spdelaw.statespace.likelihood import evaluate_likelihood, link_of, parts_with_messages
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
 SAME = 1e-9
@@ -21,7 +21,7 @@ SAME = 1e-9
 @pytest.fixture(autouse=True, scope="module")
 def _any_record_is_long():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces_module, "LONG", 1)
+        patch.setattr(pieces_module, "LONG_RECORD_ROWS", 1)
         patch.setattr(pieces_module, "RECORD_BYTES", 0.0)
         yield
 
@@ -68,7 +68,7 @@ def test_any_layout_gives_the_likelihood_score_mean_and_states_of_the_whole(
     same(*(evaluate_likelihood(data, space, use_misfit=False) for data in (one, two)))
     same(*(evaluate_restricted(data, space, **how) for data in (one, two)))
     same(*(mean_given(data, space, **how) for data in (one, two)))
-    parts = two.executor.map(smooth_part, heard(two, link_of, space), space)
+    parts = two.executor.map(smooth_part, parts_with_messages(two, link_of, space), space)
     joined = (np.concatenate(field) for field in zip(*parts, strict=True))
     same(smooth_states(one.blocks[0], space), joined)
 

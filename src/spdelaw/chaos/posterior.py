@@ -26,7 +26,7 @@ from spdelaw.processes.operators import decay_mean_slope
 from spdelaw.statespace.blocks import apply_gram
 from spdelaw.statespace.chain import StateSpace, chain_mean, chain_prior, sweep
 from spdelaw.statespace.collapse import Block, Collapsed, some_paths
-from spdelaw.statespace.likelihood import Evaluation, of_all
+from spdelaw.statespace.likelihood import Evaluation, join_evaluations
 
 # ---------- Linear algebra in one thread, for many small matrices
 #
@@ -386,7 +386,7 @@ def evaluate_chaos(
         raise InputError("model", expected=expected, got=got, fix=fix)
     each = [one for block in collapsed.blocks for one in single_patterns(block)]
     parts = [_evaluate_block(one, state_space, model, density) for one in each]
-    return of_all([one.paths for one in each], parts, collapsed.n_paths)
+    return join_evaluations([one.paths for one in each], parts, collapsed.n_paths)
 
 
 # -- one pattern ---------------------------------------------------------------------------

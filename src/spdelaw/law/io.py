@@ -31,16 +31,22 @@ from spdelaw.processes.linear import Linear, dynamics_from_dict
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.statistics import PairSums, Statistics
 
-# ---------- A law as a plain document and a set of arrays, and back
+# ---------- Conversion between a law and a plain document with arrays
 #
-# A description is nested. An array in it goes under its dotted name to the arrays, and the rest is
-# JSON.
+# A description is nested. Its arrays are stored under dotted names, everything else as JSON.
 
 
 Array = np.ndarray
 
-#: What is in a document as it is in a law; the last one in few of them.
-PLAIN = ("n_modes", "observation_variance", "unresolved_variance", "times", "points", "offset")
+#: Attributes that a document stores unchanged; ``offset`` is optional.
+PLAIN_ENTRIES = (
+    "n_modes",
+    "observation_variance",
+    "unresolved_variance",
+    "times",
+    "points",
+    "offset",
+)
 #: Tables of coordinates with their dims.
 COORDINATES = {
     "estimate": ("coordinate",),
@@ -58,20 +64,22 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         "dynamics": {"name": law.dynamics.name, **_rows_as_arrays(law.dynamics.to_dict())},
         "initial": law.initial._asdict(),
         "info": dict(law.info),
-        **{name: getattr(law, name) for name in PLAIN if getattr(law, name) is not None},
+        **{name: getattr(law, name) for name in PLAIN_ENTRIES if getattr(law, name) is not None},
         "unresolved_variance": float(law.unresolved_variance),
     }
     if law.coordinates is not None:
         described["coordinates"] = {k: v.values for k, v in law.coordinates.data_vars.items()}
         described["coordinate_names"] = list(law.coordinates["coordinate"].values)
     if law.statistics is not None:
-        own = described["statistics"] = _parts(law.statistics)
-        pairs: PairSums | None = own.pop("pairs")
-        own |= {} if pairs is None else {"pairs": pairs._asdict()}
+        sums = described["statistics"] = _field_values(law.statistics)
+        pairs: PairSums | None = sums.pop("pairs")
+        sums |= {} if pairs is None else {"pairs": pairs._asdict()}
     if law.rest is not None:
         described["rest"] = law.rest._asdict()
     if law.preparation is not None:
-        described["preparation"] = _parts(law.preparation) | {"how": law.preparation.how.to_dict()}
+        described["preparation"] = _field_values(law.preparation) | {
+            "how": law.preparation.how.to_dict()
+        }
     arrays: dict[str, Array] = {}
     return _without_arrays(described, "", arrays), arrays
 
@@ -80,31 +88,31 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
     """Arguments of `Law` but for its parameter table."""
     check_entries(document["info"])
     d = _with_arrays(document, arrays)
-    own = {name: d[name] for name in (*PLAIN, "info") if name in d}
-    own["domain"] = domain_from_dict(d["domain"])
+    arguments = {name: d[name] for name in (*PLAIN_ENTRIES, "info") if name in d}
+    arguments["domain"] = domain_from_dict(d["domain"])
     dynamics = dict(d["dynamics"])
-    own["dynamics"] = dynamics_from_dict(dynamics.pop("name"), dynamics)
-    own["initial"] = InitialState(**d["initial"])
+    arguments["dynamics"] = dynamics_from_dict(dynamics.pop("name"), dynamics)
+    arguments["initial"] = InitialState(**d["initial"])
     if "coordinates" in d:
         parts = d["coordinates"]
         more = (parts.get(name) for name in ("jacobian", "stationary_variance"))
         given = (d["coordinate_names"], parts["estimate"], parts["covariance"])
-        own["coordinates"] = coordinates_dataset(*given, *more)
+        arguments["coordinates"] = coordinates_dataset(*given, *more)
     if "statistics" in d:
         pairs = d["statistics"].pop("pairs", None)
         pairs = None if pairs is None else PairSums(**pairs)
-        own["statistics"] = Statistics(**d["statistics"], pairs=pairs)
+        arguments["statistics"] = Statistics(**d["statistics"], pairs=pairs)
     if "rest" in d:
-        own["rest"] = Residual(**d["rest"])
+        arguments["rest"] = Residual(**d["rest"])
     if "preparation" in d:
         parts = d["preparation"]
         first, last = map(float, parts["middle"])
         how = {"how": Preparation(**parts["how"]), "middle": (first, last)}
-        own["preparation"] = Prepared(**parts | how)
-    return own
+        arguments["preparation"] = Prepared(**parts | how)
+    return arguments
 
 
-def _parts(record: Any) -> dict[str, Any]:
+def _field_values(record: Any) -> dict[str, Any]:
     return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
@@ -119,12 +127,12 @@ def _rows_as_arrays(value: Any) -> Any:
 def _without_arrays(value: dict[str, Any], prefix: str, arrays: dict[str, Array]) -> dict[str, Any]:
     """The description without its arrays, which go to ``arrays``."""
     plain = {}
-    for key, part in value.items():
-        if isinstance(part, np.ndarray):
-            arrays[prefix + key] = part
+    for key, entry in value.items():
+        if isinstance(entry, np.ndarray):
+            arrays[prefix + key] = entry
         else:
-            is_nested = isinstance(part, dict)
-            plain[key] = _without_arrays(part, f"{prefix}{key}.", arrays) if is_nested else part
+            is_nested = isinstance(entry, dict)
+            plain[key] = _without_arrays(entry, f"{prefix}{key}.", arrays) if is_nested else entry
     return plain
 
 
@@ -133,11 +141,11 @@ def _with_arrays(plain: dict[str, Any], arrays: dict[str, Array]) -> dict[str, A
     whole = dict(plain)
     for name, value in arrays.items():
         *parents, last = name.split(".")
-        place = whole
+        node = whole
         for key in parents:
-            place[key] = dict(place.get(key, {}))
-            place = place[key]
-        place[last] = value
+            node[key] = dict(node.get(key, {}))
+            node = node[key]
+        node[last] = value
     return whole
 
 
@@ -148,31 +156,30 @@ def coordinates_dataset(names: Any, *tables: Array | None) -> xr.Dataset:
     numbers of drift and noise, flattened, by the coordinates; and both ends of the interval of the
     stationary variance of each mode, (N, 2).
     """
-    found = zip(COORDINATES.items(), tables, strict=False)
-    variables = {name: (dims, table) for (name, dims), table in found if table is not None}
+    pairs = zip(COORDINATES.items(), tables, strict=False)
+    variables = {name: (dims, table) for (name, dims), table in pairs if table is not None}
     return xr.Dataset(variables, {dim: list(names) for dim in COORDINATES["covariance"]})
 
 
-# ---------- Laws on disk: a directory with ``law.json`` and ``arrays.safetensors``, written
-# atomically
+# ---------- Laws on disk: ``law.json`` and ``arrays.safetensors``
 #
-# Laws that version 0.1 saved are read in the words of today's documents.
+# Writing is atomic. Laws that version 0.1 saved are upgraded to the current schema when read.
 
 
 #: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
-#: first two, with a linear law alone; the third names its dynamics.
+#: first two, for linear laws only; the third stores the kind of dynamics.
 SCHEMA, OLD_SCHEMAS = 3, (1, 2)
 DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
-#: Names of the arrays of the state: of modes on their own, and of coupled ones.
-NAMES = {
+#: Old names of the arrays of the state: of independent modes, and of coupled ones.
+OLD_ARRAY_NAMES = {
     "dynamics.drift": ("state.eigenvalues", "state.drift"),
     "dynamics.noise": ("state.noise_variance", "state.noise_covariance"),
     "initial.mean": ("state.initial_mean",),
     "initial.covariance": ("state.initial_variance", "state.initial_covariance"),
     "observation_variance": ("state.observation_variance",),
 }
-#: Prefixes of arrays that are now part of something else.
-MOVED = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
+#: Old prefixes of arrays with their new ones.
+MOVED_PREFIXES = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
 
 
 def write_law(path: Path, law: Law) -> None:
@@ -192,7 +199,7 @@ def write_law(path: Path, law: Law) -> None:
 
 
 def _tensor(values: np.ndarray) -> np.ndarray:
-    """Numbers in the bits of the file: 64-bit floats, and integers where they are indices."""
+    """Array as the file stores it: 64-bit floats, and 64-bit integers for indices."""
     kind = np.int64 if np.asarray(values).dtype.kind in "iu" else np.float64
     return np.array(values, dtype=kind, order="C")
 
@@ -238,13 +245,13 @@ def read_law(path: Path) -> dict[str, Any]:
         raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
     if document.get("sha256") != digest:
         raise _unreadable(path, "other contents than were written")
-    table = _table(document, arrays)
+    table = _parameter_table(document, arrays)
     if schema in OLD_SCHEMAS:
         document, arrays = upgrade(document, arrays)
     return {**from_document(document, arrays), "parameters": table}
 
 
-def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
+def _parameter_table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Dataset:
     variables = {
         name: (tuple(dims), arrays.pop(f"parameters.{name}"))
         for name, dims in document["parameters"].items()
@@ -253,7 +260,7 @@ def _table(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> xr.Datase
 
 
 def _digest(document: Any, arrays: Path) -> str:
-    """SHA-256 of both files, the digest itself left out: damage must not pass as a law."""
+    """SHA-256 of both files without the digest itself: detects damage."""
     parts = document.items() if isinstance(document, dict) else ()
     text = json.dumps({key: value for key, value in parts if key != "sha256"}, sort_keys=True)
     return hashlib.sha256(text.encode() + arrays.read_bytes()).hexdigest()
@@ -269,29 +276,32 @@ def upgrade(
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Document and arrays of schema 1 or 2 as those of schema 3."""
     old, new = dict(arrays), dict(document)
-    found = {name: next(old.pop(k) for k in keys if k in old) for name, keys in NAMES.items()}
+    renamed = {
+        name: next(old.pop(k) for k in keys if k in old) for name, keys in OLD_ARRAY_NAMES.items()
+    }
     for name, value in old.items():
-        before = next((prefix for prefix in MOVED if name.startswith(prefix)), "")
-        found[MOVED.get(before, "") + name.removeprefix(before)] = value
-    if "statistics.pairs.two_lengths" in found:  # indices, which 0.1 wrote as floats
-        found["statistics.pairs.two_lengths"] = found["statistics.pairs.two_lengths"].astype(int)
+        before = next((prefix for prefix in MOVED_PREFIXES if name.startswith(prefix)), "")
+        renamed[MOVED_PREFIXES.get(before, "") + name.removeprefix(before)] = value
+    if "statistics.pairs.two_lengths" in renamed:  # indices, which 0.1 wrote as floats
+        renamed["statistics.pairs.two_lengths"] = renamed["statistics.pairs.two_lengths"].astype(
+            int
+        )
     if "preparation" in new and new["preparation"]["how"].get("anomalies") != "month":
-        found.setdefault("preparation.levels", np.zeros(1))  # of a climatology without groups
+        renamed.setdefault("preparation.levels", np.zeros(1))  # of a climatology without groups
     season = {"season": new.pop("season")} if "season" in new else {}
     new["dynamics"] = {"name": "linear", "origin": float(old["times"][0]), **season}
     new["initial"] = {"kind": new.pop("initial_kind")}
-    return new, found
+    return new, renamed
 
 
-# ---------- A law from its directory, held to what its methods rely on: a file of others is not
-# trusted
+# ---------- Validation of laws from files, which are not trusted
 
 
 #: Dims that a table may have before its statistics.
 TABLE_DIMS = ((), ("mode",), ("point",), ("mode", "mode_2"), ("part",), ("term",))
-#: Tables of a linear law: of modes on their own, or of coupled ones.
+#: Tables of a linear law: of independent modes, or of coupled ones.
 LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance"))
-KINDS = ("deterministic", "gaussian", "stationary")
+INITIAL_KINDS = ("deterministic", "gaussian", "stationary")
 
 
 def load(path: str | Path) -> Law:
@@ -317,9 +327,9 @@ def load(path: str | Path) -> Law:
         raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error
 
 
-# -- what the methods of a law rely on ------------------------------------------------------------
+# -- invariants that the methods of a law rely on -------------------------------------------------
 def check_law(law: Law) -> None:
-    """Raise ValueError with the first thing that is wrong."""
+    """Raise ValueError at the first invariant that the law violates."""
     _check_modes(law)
     _check_numbers(law)
     _check_table(law)
@@ -336,7 +346,7 @@ def _check_modes(law: Law) -> None:
         for values in (law.dynamics.drift, law.dynamics.noise):
             _require(_is_finite(values, *operator), "drift and noise of all modes")
         _require(len(law.equation.eigenvalues) == total, "an equation of its modes")
-    _require(start.kind in KINDS, f"an initial state of a kind in {KINDS}")
+    _require(start.kind in INITIAL_KINDS, f"an initial state of a kind in {INITIAL_KINDS}")
     _require(_is_finite(start.mean, (total,)), "a finite initial mean per mode")
     _require(_is_finite(start.covariance, *operator), "a finite initial covariance of all modes")
 
@@ -350,8 +360,8 @@ def _check_numbers(law: Law) -> None:
     _require(law.offset is None or _is_finite(law.offset, n_points), "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
-    for part in law.rest or ():
-        right = _is_finite(part, n_points) and bool((part >= 0).all())
+    for values in law.rest or ():
+        right = _is_finite(values, n_points) and bool((values >= 0).all())
         _require(right, "a rest of zero or more at the points of the data")
 
 
@@ -363,8 +373,11 @@ def _check_table(law: Law) -> None:
     _require(table.sizes["statistic"] == len(STATISTICS), "four statistics")
     _require("observation_std" in table, "a table of observation_std")
     if isinstance(law.dynamics, Linear):
-        found = [names for names in LINEAR_TABLES if all(name in table for name in names)]
-        _require(bool(found) and "initial_mean" in table, "tables of drift, noise, initial mean")
+        complete_tables = [names for names in LINEAR_TABLES if all(name in table for name in names)]
+        _require(
+            bool(complete_tables) and "initial_mean" in table,
+            "tables of drift, noise, initial mean",
+        )
     _require(table.sizes.get("mode", law.n_modes) == law.n_modes, "tables of the reported modes")
     level = table.attrs.get("interval_level") if isinstance(table.attrs, dict) else None
     _require(_is_number(level) and 0 < float(level or 0) < 1, "a level of the intervals")

@@ -19,7 +19,7 @@ from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.errors import InputError
 from spdelaw.law import derived, likelihood, parameters, prediction
 from spdelaw.law.derived import kl_divergence
-from spdelaw.law.observations import entered, subtract_mean_and_forcing, wanted_times
+from spdelaw.law.observations import forecast_times, prepare_for_law, subtract_mean_and_forcing
 from spdelaw.law.parameters import over_parameters
 from spdelaw.law.provenance import Provenance
 from spdelaw.law.residuals import Residual
@@ -30,7 +30,7 @@ from spdelaw.processes.specification import InitialState, check_times
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.statistics import Statistics
 
-# ---------- Names under ``law.`` that later stages and other packages add
+# ---------- Accessors that other packages add to a law
 
 
 def register_accessor(name: str) -> Callable[[type], type]:
@@ -60,7 +60,7 @@ def register_accessor(name: str) -> Callable[[type], type]:
     return register
 
 
-# ---------- A law in a few lines: plain text, a table for notebooks, and what to cite
+# ---------- Representations of a law: plain text, HTML table, citation
 
 
 PAPER = (
@@ -71,14 +71,14 @@ SOFTWARE = "spdelaw {version}: learning the law of stochastic PDEs from observed
 #: Most rows of a table.
 MOST_ROWS = 12
 #: Widths of the columns of intervals.
-WIDTHS = (28, 30)
+COLUMN_WIDTHS = (28, 30)
 
 
 def as_text(law: Law) -> str:
     """Head line, one line per mode with intervals, observation noise, warnings."""
     title, facts, header, rows, notes = summary(law)
     *facts, level = facts
-    widths = [len(header[0]), *WIDTHS, *[WIDTHS[-1]] * len(header)]
+    widths = [len(header[0]), *COLUMN_WIDTHS, *[COLUMN_WIDTHS[-1]] * len(header)]
     head, *table = (
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
         for row in (header, *rows)
@@ -101,7 +101,7 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
         facts.append(
             f"modes coupled: drift {info.drift}, noise {info.noise}; matrices in .parameters"
         )
-    header, rows, more = _eigenmodes(law) if "drift" in p else _modes(law)
+    header, rows, more = _eigenmode_rows(law) if "drift" in p else _mode_rows(law)
     facts.append(f"{100 * p.attrs['interval_level']:g} % intervals")
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
@@ -120,7 +120,7 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     return title, facts, header, rows[:MOST_ROWS], notes
 
 
-def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
+def _mode_rows(law: Law) -> tuple[list[str], list[list[str]], str]:
     """One row per mode: all parameters that belong to modes, the initial state apart."""
     names = [
         name
@@ -133,8 +133,8 @@ def _modes(law: Law) -> tuple[list[str], list[list[str]], str]:
     return header, rows, f"{law.n_modes - MOST_ROWS} more modes in .parameters"
 
 
-def _eigenmodes(law: Law) -> tuple[list[str], list[list[str]], str]:
-    """One row per eigenmode of the drift: how long it lives and how fast it turns."""
+def _eigenmode_rows(law: Law) -> tuple[list[str], list[list[str]], str]:
+    """One row per eigenmode of the drift: e-folding time and period."""
     table = law.eigenmodes()
     lives = map(interval, table.e_folding_time.values)
     turns = (interval(p) if np.isfinite(p[0]) else "none" for p in table.period.values)
@@ -156,7 +156,7 @@ def citation(info: Mapping[str, Any]) -> str:
     return f"{SOFTWARE.format(version=info.get('version', ''))}\n{follows}{PAPER}"
 
 
-# ---------- The law: what was learned, and everything that follows from it
+# ---------- The law
 
 
 Array = np.ndarray
@@ -167,8 +167,8 @@ class Law:
     """Law of a field, learned from data: dynamics of its modes, initial state, noise.
 
     Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
-    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are seen with white
-    noise.
+    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are observed with
+    white noise.
 
     Attributes:
         domain: where the field lives.
@@ -186,7 +186,7 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: what was estimated, with its covariance.
         statistics: sums over the data, with which `spdelaw.update` goes on.
-        rest: memory of what the modes leave over, where ``rest="memory"`` found it; used by
+        rest: memory of the residual, where ``rest="memory"`` detected it; used by
             `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.
@@ -241,13 +241,13 @@ class Law:
 
     @property
     def known_mean(self) -> Array | None:
-        """Field over the points that a fit was told to take for the mean, None without."""
+        """Mean field over the points that the user passed to the fit, None without."""
         if self.info.get("mean") != "known" or self.offset is None:
             return None
-        own = self.dynamics.mean if isinstance(self.dynamics, Linear) else None
-        if own is None:
+        mode_mean = self.dynamics.mean if isinstance(self.dynamics, Linear) else None
+        if mode_mean is None:
             return self.offset
-        return self.offset + self.domain.eigenfunctions(self.points, len(own)) @ own
+        return self.offset + self.domain.eigenfunctions(self.points, len(mode_mean)) @ mode_mean
 
     @property
     def equation(self) -> SpectralSPDE:
@@ -290,11 +290,11 @@ class Law:
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
     def observe(self, data: Any) -> Observed:
-        """Data prepared for this law, once: pass the result wherever the law is asked about them.
+        """Data prepared for this law, once: pass the result to several methods of the law.
 
         Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
         """
-        return entered(self, data)
+        return prepare_for_law(self, data)
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Fields of `observe`, less the mean of the law and its response to a forcing."""
@@ -342,14 +342,14 @@ class Law:
         Args:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
-            parameter_draws: laws drawn around this one, so that ``std`` knows how well its
-                parameters are known; 0 takes them as known.
+            parameter_draws: laws drawn around this one, so that ``std`` includes the
+                uncertainty of its parameters; 0 leaves that out.
             seed: of those draws.
         """
-        own = self.observe(data)
+        observed = self.observe(data)
 
         def predict(law: Law, _: int) -> xr.Dataset:
-            return prediction.predict(law, own, grid, own.dated)
+            return prediction.predict(law, observed, grid, observed.dated)
 
         return over_parameters(self, parameter_draws, seed, 0, predict)
 
@@ -375,15 +375,15 @@ class Law:
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
             grid: where to predict, by default the points of the history.
-            parameter_draws: laws drawn around this one, so that bands and samples know how well its
-                parameters are known (20 are enough for a band); 0 takes them as known.
+            parameter_draws: laws drawn around this one, so that bands and samples include
+                the uncertainty of its parameters (20 are enough for a band); 0 leaves that out.
         """
-        own, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
-        wanted = check_times(wanted_times(self, own.fields, times, steps))
-        dated = own.dated if times is None else has_dates(times)
+        observed, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
+        requested_times = check_times(forecast_times(self, observed.fields, times, steps))
+        dated = observed.dated if times is None else has_dates(times)
 
         def predict(law: Law, n: int) -> xr.Dataset:
-            return prediction.predict(law, own, grid, dated, wanted, (n, seed))
+            return prediction.predict(law, observed, grid, dated, requested_times, (n, seed))
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
@@ -400,8 +400,8 @@ class Law:
             expected, fix = f"at least {self.n_modes} modes", "compare with one that has as many"
             raise InputError("other", expected=expected, got=str(truth.n_modes), fix=fix)
         reference = StateSpace(truth.dynamics, truth.initial_state, np.zeros(()))
-        own = StateSpace(self.linear, self.initial, self.observation_variance)
-        return kl_divergence(reference.leading(self.n_modes), own.leading(self.n_modes), t)
+        learned = StateSpace(self.linear, self.initial, self.observation_variance)
+        return kl_divergence(reference.leading(self.n_modes), learned.leading(self.n_modes), t)
 
     # -- what follows from a linear drift and its noise -------------------------------------
 
@@ -464,7 +464,7 @@ class Law:
         write_law(Path(path), self)
 
     def citation(self) -> str:
-        """What to cite for this law, by what really ran."""
+        """What to cite for this law, by the engine that ran."""
         return citation(self.info)
 
     def to_pandas(self) -> Any:

@@ -5,8 +5,8 @@ values are k coordinates in the span of the modes and n - k outside it,
 
     log p(y) = log p(y in the span)  -  1/2 [ (n - k) log(2 pi s) + |y outside|^2 / s ],
 
-where s is the variance of what the modes leave over: the observation noise and, outside only, what
-finer modes add. In the coefficients ``c_hat`` of the modes, ``y = Phi c_hat`` in the span, so that
+where s is the variance of the residual: the observation noise and, outside only, the variance of
+finer modes. In the coefficients ``c_hat`` of the modes, ``y = Phi c_hat`` in the span, so that
 ``log p(c_hat) = log p(y in the span) + 1/2 log |Phi' Phi|``.
 
 Fields that lie in their modes without any noise have no density. Then the numbers are the
@@ -51,18 +51,18 @@ Kind = Literal["values", "coefficients", "components"]
 #: Eigenvalues of a Gram matrix below this share of the largest are zero.
 RANK_TOLERANCE = 1e-13
 #: Share of the floor under the noise that is enough where each row determines all modes or none.
-WHOLE_ROWS = 1e-5
+FULL_RANK_SHARE = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """What a log-likelihood is the log density of.
+    """The numbers whose log density a log-likelihood is.
 
     Attributes:
         kind: "values" for all observed values after preparation, "coefficients" of the modes where
             values have no density, "components" for principal components of the fields.
         count: how many numbers.
-        fingerprint: of the data, see `spdelaw.data.summary.checksum`; empty where nobody asked.
+        fingerprint: of the data, see `spdelaw.data.summary.checksum`; or empty.
     """
 
     kind: Kind
@@ -72,36 +72,38 @@ class Numbers:
 
 def log_likelihood(law: Law, data: Any) -> xr.DataArray:
     """Log density of each path; see `spdelaw.Law.log_likelihood`."""
-    own = subtract_mean_and_forcing(law, data)
-    if in_paths(own):
-        return _of_blocks(
+    observed = subtract_mean_and_forcing(law, data)
+    if in_paths(observed):
+        return _concatenate_paths(
             [
                 log_likelihood(law.without_preparation_and_mean, block.in_memory())
-                for block in own.blocks()
+                for block in observed.blocks()
             ]
         )
-    lazy = in_parts(law, own)
-    own = with_initial_state(law, own, lazy)
-    own = own if lazy else own.at_observed_points()
-    weights, floor = weights_of(law, own), variance_floor(law, own)
+    lazy = in_parts(law, observed)
+    observed = with_initial_state(law, observed, lazy)
+    observed = observed if lazy else observed.at_observed_points()
+    weights, floor = weights_of(law, observed), variance_floor(law, observed)
     space, unresolved = law.without_preparation_and_mean.state_space, law.unresolved_variance
     if weights is not None:  # they hold all the noise there is
         space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
-    blocks = blocks_of(law, own, weights)
-    found, of = log_density(blocks, own.n_paths, space, unresolved, floor)
+    blocks = blocks_of(law, observed, weights)
+    log_densities, of = log_density(blocks, observed.n_paths, space, unresolved, floor)
     attrs = {"of": of.kind, "count": of.count}
-    return xr.DataArray(found, dims="path", coords={"path": own.fields["path"]}, attrs=attrs)
+    return xr.DataArray(
+        log_densities, dims="path", coords={"path": observed.fields["path"]}, attrs=attrs
+    )
 
 
-def _of_blocks(parts: list[xr.DataArray]) -> xr.DataArray:
+def _concatenate_paths(blocks: list[xr.DataArray]) -> xr.DataArray:
     """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
-    kinds = {part.attrs["of"] for part in parts}
+    kinds = {block.attrs["of"] for block in blocks}
     if len(kinds) > 1:
         expected = "paths whose numbers have a density alike"
         fix = "load the data first: data.load()"
         raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
-    count = sum(part.attrs["count"] for part in parts)
-    return xr.concat(parts, "path").assign_attrs(of=kinds.pop(), count=count)
+    count = sum(block.attrs["count"] for block in blocks)
+    return xr.concat(blocks, "path").assign_attrs(of=kinds.pop(), count=count)
 
 
 def log_density(
@@ -117,24 +119,26 @@ def log_density(
         blocks: the observations; ``paths`` index all of them.
         n_paths: how many there are.
         space: the law; its observation variance is that inside the modes, one number.
-        unresolved: what finer modes add to the variance outside them.
-        floor: least observation variance with which the filter keeps its digits.
+        unresolved: variance that finer modes add outside the modes.
+        floor: least observation variance with which the filter is accurate.
     """
     given = (space, unresolved, floor)
     if isinstance(blocks, Collapsed) and blocks.records is not None:
-        parts = [_parts(blocks, *given)]
+        terms_by_block = [_density_terms(blocks, *given)]
     elif isinstance(blocks, Collapsed):
-        parts = blocks.map(_of_block, *given)
+        terms_by_block = blocks.map(_block_terms, *given)
     else:
-        parts = [_of_block(block, *given) for block in blocks]
-    found = np.empty((5, n_paths))
-    for paths, part in parts:
-        found[:, paths] = part
-    in_span, change, n_inside, n_outside, misfit = found
+        terms_by_block = [_block_terms(block, *given) for block in blocks]
+    terms = np.empty((5, n_paths))
+    for paths, block_terms in terms_by_block:
+        terms[:, paths] = block_terms
+    in_span, change, n_inside, n_outside, misfit = terms
     left_over = float(space.observation_variance) + unresolved
     if left_over > 0 or not n_outside.any():
         count = int((n_inside + n_outside).sum())
-        return in_span + _white(n_outside, misfit, left_over), Numbers("values", count)
+        return in_span + _white_noise_density(n_outside, misfit, left_over), Numbers(
+            "values", count
+        )
     return in_span + change, Numbers("coefficients", int(n_inside.sum()))
 
 
@@ -152,7 +156,7 @@ def statistics_density(
         of_coefficients: their log density, of all paths together, after a start that is known.
         initial: the start.
         gram: ``Phi' Phi``, (N, N).
-        unresolved: variance of what the modes leave over.
+        unresolved: variance of the residual.
     """
     s = statistics
     known_start = initial.kind == "deterministic"
@@ -166,7 +170,9 @@ def statistics_density(
         gap = s.first[0] / s.n_paths - initial.mean
         misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
     in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
-    return in_span + float(_white(outside, misfit, unresolved)), Numbers("values", int(s.n_values))
+    return in_span + float(_white_noise_density(outside, misfit, unresolved)), Numbers(
+        "values", int(s.n_values)
+    )
 
 
 def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, Any]:
@@ -179,21 +185,21 @@ def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, An
     return {"log_likelihood": float(np.sum(value)), "log_likelihood_of": dataclasses.asdict(of)}
 
 
-def _of_block(
+def _block_terms(
     block: Block, space: StateSpace, unresolved: float, floor: float
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Paths of a block, and what makes the log density of each."""
-    own = block._replace(paths=np.arange(len(block.paths)))
-    alone = Collapsed((own,), len(own.paths), space.n_modes)
-    return block.paths, _parts(alone, space, unresolved, floor)[1]
+    """Paths of a block, and the terms of the log density of each."""
+    renumbered = block._replace(paths=np.arange(len(block.paths)))
+    alone = Collapsed((renumbered,), len(renumbered.paths), space.n_modes)
+    return block.paths, _density_terms(alone, space, unresolved, floor)[1]
 
 
-def _parts(
+def _density_terms(
     data: Collapsed, space: StateSpace, unresolved: float, floor: float
 ) -> tuple[Array, tuple[Array, ...]]:
-    """All paths, and for each of them what makes its log density; (P,) each.
+    """All paths, and for each of them the terms of its log density; (P,) each.
 
-    Log density in the span of the modes, what makes it one of coefficients, numbers inside and
+    Log density in the span of the modes, its change to one of coefficients, numbers inside and
     outside the span, and the misfit outside. Every number but the filter's is a sum over rows.
     """
     paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
@@ -207,20 +213,22 @@ def _parts(
         return out
 
     if r < floor and space.initial.kind == "deterministic":
-        data = data.changed_heads(_fixed_start, space.initial.mean)
-    misfit, values, weight = summed(data.over_rows(_sums_of_rows))
+        data = data.changed_heads(_without_fixed_start, space.initial.mean)
+    misfit, values, weight = summed(data.over_rows(_row_sums))
     if r >= floor and unresolved == 0:
-        # One variance everywhere: what lies outside the modes needs no account of its own.
-        return paths, (_filtered(data, space), none, values, none, none)
-    inside, log_gram, broken = summed(data.over_rows(_ranks_of_rows))
-    noise = max(r, floor * (1.0 if broken.any() else WHOLE_ROWS))
+        # One variance everywhere: the residual outside the modes needs no separate term.
+        return paths, (_filter_density(data, space), none, values, none, none)
+    inside, log_gram, broken = summed(data.over_rows(_row_ranks))
+    noise = max(r, floor * (1.0 if broken.any() else FULL_RANK_SHARE))
     outside = values - inside
     bare = data.changed(_without_misfit)
-    in_span = _filtered(bare, space.with_noise(noise)) - _white(outside, 0.0, noise)
+    in_span = _filter_density(bare, space.with_noise(noise)) - _white_noise_density(
+        outside, 0.0, noise
+    )
     return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
 
 
-def _sums_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+def _row_sums(block: Block) -> tuple[Array, tuple[Array, ...]]:
     return block.paths, (block.misfit, block.n_values, block.log_weight)
 
 
@@ -228,7 +236,7 @@ def _without_misfit(block: Block) -> Block:
     return block._replace(misfit=np.zeros(len(block.paths)))
 
 
-def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
+def _row_ranks(block: Block) -> tuple[Array, tuple[Array, ...]]:
     """Ranks, logs of eigenvalues but 0, and rows that determine some modes and not others."""
     values = block.gram
     if not block.is_diagonal:
@@ -239,21 +247,21 @@ def _ranks_of_rows(block: Block) -> tuple[Array, tuple[Array, ...]]:
     return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
 
 
-def _filtered(data: Collapsed, space: StateSpace) -> Array:
+def _filter_density(data: Collapsed, space: StateSpace) -> Array:
     """Log density of the values with one observation variance; (P,)."""
     if isinstance(space.dynamics, Linear):
         return evaluate_likelihood(data, space).log_likelihood
     return filter_log_likelihood(data.blocks[0], space)
 
 
-def _white(count: Any, misfit: Any, variance: float) -> Any:
+def _white_noise_density(count: Any, misfit: Any, variance: float) -> Any:
     """Log density of white noise with ``count`` values and a sum of squares; 0 without values."""
     if not np.any(count):
         return np.zeros(np.shape(count))
     return -0.5 * (count * np.log(2 * np.pi * variance) + misfit / variance)
 
 
-def _fixed_start(block: Block, mean: Array) -> Block:
+def _without_fixed_start(block: Block, mean: Array) -> Block:
     """Block whose first row is not observed; its misfit to a known start is one of all rows'."""
     gap = block.estimate[0] - mean[:, None]
     gram = block.gram[0]

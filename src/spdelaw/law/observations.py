@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from spdelaw.law.law import Law
 
 
-# ---------- Between data and law: preparation, forcing and dates on the way in, undone on the way
-# out
+# ---------- Units, forcing and clocks of data and results
 
 
 def to_user(
@@ -48,13 +47,13 @@ def to_user(
     the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
-        driven = None if name == "std" else _response(law, values)
+        driven = None if name == "std" else _labelled_response(law, values)
         if driven is not None:
             result[name] = (values + driven).transpose(*values.dims)
-    return restore_names(_in_units(law, result, dated), law.info.get("labels", {}), fields)
+    return restore_names(_to_data_units(law, result, dated), law.info.get("labels", {}), fields)
 
 
-def _in_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
+def _to_data_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
     if "path_time" in result.coords:  # the dim time merely counts
         return result
     clock = law.info.get("time", {})
@@ -75,7 +74,7 @@ def _in_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
     return result.assign_coords(time=("time", time.values, {**time.attrs, **clock}))
 
 
-def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
+def _labelled_response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
     """`response` at the places of labelled fields."""
     places, time = law.domain.places(fields), fields.coords.get("path_time", fields["time"])
     driven = response(law, time.values, places.points)
@@ -88,8 +87,8 @@ def _response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
 def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | None:
     """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at times (T,) or (P, T) and points.
 
-    With the part of a known mean outside the modes, which is all there may be: (M,), else
-    (..., T, M). None where there is nothing of this.
+    With the part of a known mean outside the modes, alone (M,), with the others
+    (..., T, M). None without any of these.
     """
     dynamics, offset = law.dynamics, law.offset
     if offset is not None:  # zero where the data were not, so that the modes alone have it
@@ -107,11 +106,11 @@ def to_clock(law: Law, times: Any) -> Any:
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
     if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
-        times = _parsed(values)
+        times = _parse_dates(values)
     return from_dates(times, clock) if has_dates(times) else times
 
 
-def _parsed(texts: np.ndarray) -> np.ndarray:
+def _parse_dates(texts: np.ndarray) -> np.ndarray:
     try:
         return texts.astype("datetime64[ns]")
     except ValueError as error:
@@ -119,7 +118,7 @@ def _parsed(texts: np.ndarray) -> np.ndarray:
         raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
 
 
-def wanted_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
+def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
     """Times of a forecast: those given, or the next steps of the record that ``fields`` are.
 
     A lone number is refused where the record has dates: it might mean steps, days or a date.
@@ -144,21 +143,21 @@ def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
 
     Where one record is too short to have a step, by that of the data the law was learned from.
     """
-    own, clock = _clock_of(fields), law.info.get("time", {})
-    step = step_of(own if len(own) > 1 else law.times, clock)
-    return go_on(float(own[-1]), step, clock, steps)
+    record_times, clock = _record_times(fields), law.info.get("time", {})
+    step = step_of(record_times if len(record_times) > 1 else law.times, clock)
+    return go_on(float(record_times[-1]), step, clock, steps)
 
 
-def _clock_of(fields: xr.DataArray) -> np.ndarray:
+def _record_times(fields: xr.DataArray) -> np.ndarray:
     """Times of a record; with clocks of each path's own, of the path that ends last."""
     if "path_time" not in fields.coords:
         return np.asarray(fields["time"].values)
-    own = fields["path_time"].values
-    last = own[int(np.nanargmax(np.nanmax(own, axis=1)))]
+    path_times = fields["path_time"].values
+    last = path_times[int(np.nanargmax(np.nanmax(path_times, axis=1)))]
     return np.asarray(last[np.isfinite(last)])
 
 
-# ---------- States of new data under a law: collapse, smooth, draw, and back to fields
+# ---------- Collapsed, smoothed and drawn states of new data
 #
 # Linear dynamics go through the exact chain over all times at once. Any other dynamics go through
 # the forward filter and the backward smoother path by path, and their draws through
@@ -168,13 +167,13 @@ def _clock_of(fields: xr.DataArray) -> np.ndarray:
 Array = np.ndarray
 
 #: Paths smoothed at once: covariances of one batch stay in memory together.
-BATCH = 64
+BATCH_PATHS = 64
 #: Bytes of their Gram matrices, where each path has gaps of its own.
 BATCH_BYTES = 400e6
 #: Bytes of a table of products of modes.
 PAIR_BYTES = 8e6
 #: Paths that share one random stream, so that the first never depend on how many follow.
-STREAM = 16
+PATHS_PER_STREAM = 16
 
 
 class FieldMoments(NamedTuple):
@@ -194,18 +193,18 @@ def batches(
     *,
     fitted: bool = True,
 ) -> Iterator[Block]:
-    """Collapsed blocks of at most `BATCH` paths; ``paths`` index the whole.
+    """Collapsed blocks of at most `BATCH_PATHS` paths; ``paths`` index the whole.
 
     ``fitted`` as in `spdelaw.statespace.collapse.collapse`.
     """
     per_path = 8.0 * values.shape[1] * basis.shape[1] ** 2
-    step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH))
+    step = int(np.clip(BATCH_BYTES / per_path, 1, BATCH_PATHS))
     for start in range(0, len(values), step):
         some = slice(start, start + step)
-        own = times if times.ndim == 1 else times[some]
+        clocks = times if times.ndim == 1 else times[some]
         precision = weights[some] if weights is not None and weights.ndim > 1 else weights
-        part = collapse(values[some], own, basis, precision, products, fitted=fitted)
-        for block in part.blocks:
+        collapsed = collapse(values[some], clocks, basis, precision, products, fitted=fitted)
+        for block in collapsed.blocks:
             yield block._replace(paths=block.paths + start)
 
 
@@ -224,13 +223,13 @@ def smooth_fields(
     linear = isinstance(space.dynamics, Linear)
     smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
     shape = (len(values), values.shape[1], len(out_basis))
-    found = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
+    moments = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
     for block in batches(values, times, basis, weights, products, fitted=not linear):
-        write_moments(smooth(block, space), out_basis, block.paths, *found[:2])
+        write_moments(smooth(block, space), out_basis, block.paths, *moments[:2])
         if n_samples:
             states = draw(block, space, n_samples, generator)
-            found.draws[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
-    return found
+            moments.draws[:, block.paths] = states.transpose(0, 3, 1, 2) @ out_basis.T
+    return moments
 
 
 def write_moments(
@@ -254,9 +253,11 @@ def write_moments(
         pairs = some[:, i] * some[:, j] * twice
         for b in range(rows.shape[-1]):
             one, *others = paths if rows.shape[-1] == 1 else paths[b : b + 1]
-            own = variance[one, :, first : first + step]
-            np.matmul(rows[..., b], pairs.T, out=own)
-            variance[others, :, first : first + step] = np.maximum(own, 0.0, out=own)
+            block_variance = variance[one, :, first : first + step]
+            np.matmul(rows[..., b], pairs.T, out=block_variance)
+            variance[others, :, first : first + step] = np.maximum(
+                block_variance, 0.0, out=block_variance
+            )
 
 
 def _sample_states(
@@ -272,95 +273,99 @@ def _sample_states(
     out = np.empty((n_samples, n_times, n_modes, len(block.paths)))
     for path in range(len(block.paths)):
         times = block.times[:, path % block.times.shape[1]]
-        seen = block.gram[..., path % block.gram.shape[-1]].reshape(n_times, -1).any(1)
-        last = int(np.flatnonzero(seen)[-1]) if seen.any() else 0
-        own, found = out[..., path], forward_filter(block, space, path)
-        mean, covariance = found.mean[last], found.covariance[last]
-        own[:, last] = mean + _noise(covariance, n_samples, generator)
+        has_values = block.gram[..., path % block.gram.shape[-1]].reshape(n_times, -1).any(1)
+        last = int(np.flatnonzero(has_values)[-1]) if has_values.any() else 0
+        states, filtered = out[..., path], forward_filter(block, space, path)
+        mean, covariance = filtered.mean[last], filtered.covariance[last]
+        states[:, last] = mean + _draw_gaussian(covariance, n_samples, generator)
         for t in range(last - 1, -1, -1):
-            step = found.steps[t]
+            step = filtered.steps[t]
             gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
-            left = found.covariance[t] - gain @ step.covariance @ gain.T
-            mean = found.mean[t] + (own[:, t + 1] - step.mean) @ gain.T
-            own[:, t] = mean + _noise(left, n_samples, generator)
+            left = filtered.covariance[t] - gain @ step.covariance @ gain.T
+            mean = filtered.mean[t] + (states[:, t + 1] - step.mean) @ gain.T
+            states[:, t] = mean + _draw_gaussian(left, n_samples, generator)
         for t in range(last + 1, n_times):
             dt = float(times[t] - times[t - 1])
-            own[:, t] = space.dynamics.sample(own[:, t - 1], float(times[t - 1]), dt, generator)
+            states[:, t] = space.dynamics.sample(
+                states[:, t - 1], float(times[t - 1]), dt, generator
+            )
     return out
 
 
 def draw_paths(space: StateSpace, start: float, times: Array, n_paths: int, seed: int) -> Array:
     """New paths of any dynamics that have the initial state at ``start``; (n_paths, T, N)."""
     out = np.empty((n_paths, len(times), space.n_modes))
-    for first in range(0, n_paths, STREAM):
-        key = np.random.SeedSequence(seed, spawn_key=(first // STREAM,))
+    for first in range(0, n_paths, PATHS_PER_STREAM):
+        key = np.random.SeedSequence(seed, spawn_key=(first // PATHS_PER_STREAM,))
         generator = np.random.default_rng(key)
-        state = space.initial.mean + _noise(space.initial.covariance, STREAM, generator)
+        state = space.initial.mean + _draw_gaussian(
+            space.initial.covariance, PATHS_PER_STREAM, generator
+        )
         now = start
         for i, t in enumerate(map(float, times)):
             if t > now:
                 state = space.dynamics.sample(state, now, t - now, generator)
-            out[first : first + STREAM, i], now = state[: n_paths - first], t
+            out[first : first + PATHS_PER_STREAM, i], now = state[: n_paths - first], t
     return out
 
 
-def _noise(covariance: Array, n: int, generator: np.random.Generator) -> Array:
+def _draw_gaussian(covariance: Array, n: int, generator: np.random.Generator) -> Array:
     """Draws of N(0, covariance); (n, N)."""
     z = generator.standard_normal((n, len(covariance)))
     return operators.apply(operators.root(covariance), z)
 
 
-# ---------- Observed data under a law: what it sees of them, and results as labelled fields
+# ---------- Observed data under a law, and results as labelled fields
 
 
-#: What ``law.info["observation_noise"]`` says where each value came with its own deviation.
+#: Entry ``law.info["observation_noise"]`` where each value has its own standard deviation.
 VALUE_NOISE = "known per value"
-#: Observation variance, relative to the field's, below which the filter does not go.
+#: Least observation variance of the filter, relative to the variance of the field.
 VARIANCE_FLOOR = 1e-10
-#: The same, that many times larger, where rows see fewer points than there are modes: beside what
-#: they fix to more digits, the rest of the state has none left.
-FEW_POINTS = 100.0
+#: The floor is that many times larger where rows observe fewer points than there are modes: the
+#: directions of the state that such rows do not determine lose their digits.
+FEW_POINTS_FACTOR = 100.0
 
 
-def entered(law: Law, data: Any) -> Observed:
-    """Data as a law takes them, canonical, prepared and on its clock; lazy ones stay so."""
-    own = observe(data, law.domain, law.preparation)
-    fields = on_clock(own.fields, law.info.get("time", {}))
-    return own if fields is own.fields else own.holding(fields)
+def prepare_for_law(law: Law, data: Any) -> Observed:
+    """Data in canonical form, prepared as for the law and on its clock; lazy ones stay so."""
+    observed = observe(data, law.domain, law.preparation)
+    fields = on_clock(observed.fields, law.info.get("time", {}))
+    return observed if fields is observed.fields else observed.holding(fields)
 
 
 def subtract_mean_and_forcing(law: Law, data: Any) -> Observed:
-    """The same less the mean of the law and its response to a forcing."""
-    own = entered(law, data)
-    if own.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
-        return own._replace(survey=None).holding(_subtract_lazily(law, own))
-    driven = response(law, own.times, own.points)
-    return own if driven is None else own.less(driven)
+    """Prepared data less the mean of the law and its response to a forcing."""
+    observed = prepare_for_law(law, data)
+    if observed.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
+        return observed._replace(survey=None).holding(_subtract_lazily(law, observed))
+    driven = response(law, observed.times, observed.points)
+    return observed if driven is None else observed.less(driven)
 
 
-def _subtract_lazily(law: Law, own: Observed) -> xr.DataArray:
-    """Lazy fields less mean and response, which are as large as they are, block by block."""
-    times, points = own.times, own.points
+def _subtract_lazily(law: Law, observed: Observed) -> xr.DataArray:
+    """Lazy fields less mean and response, which are as large as the fields, block by block."""
+    times, points = observed.times, observed.points
 
     def less(block: Array, block_info: Any = None) -> Array:
         _, rows, space = (slice(*where) for where in block_info[0]["array-location"])
         return block - response(law, times[rows], points[space])
 
-    lazy = own.values.map_blocks(less, dtype=float, meta=np.zeros((0, 0, 0)))
-    return own.fields.copy(data=lazy)
+    lazy = observed.values.map_blocks(less, dtype=float, meta=np.zeros((0, 0, 0)))
+    return observed.fields.copy(data=lazy)
 
 
-def with_initial_state(law: Law, own: Observed, lazy: bool = False) -> Observed:
+def with_initial_state(law: Law, observed: Observed, lazy: bool = False) -> Observed:
     """The same in memory, from the law's first time on: its initial state belongs to that.
 
     ``lazy``: values of one long record stay so, for passes that go chunk by chunk.
     """
-    own = (own.surveyed() if lazy else own.in_memory()).starting(float(law.times[0]))
-    n_times = own.times.shape[-1]
+    observed = (observed.surveyed() if lazy else observed.in_memory()).starting(float(law.times[0]))
+    n_times = observed.times.shape[-1]
     if n_times < 2:
         fix = "pass the history from its first time on"
         raise DataError("time", expected="at least two times", got=f"{n_times}", fix=fix)
-    return own
+    return observed
 
 
 def observed_for_law(law: Law, data: Any) -> Observed:
@@ -369,65 +374,75 @@ def observed_for_law(law: Law, data: Any) -> Observed:
 
 
 def target(
-    law: Law, own: Observed, grid: Any, by_any: Array | None = None
+    law: Law, observed: Observed, grid: Any, by_any: Array | None = None
 ) -> tuple[Observed, Places]:
-    """The data at the points that they see, and the points at which results are wanted.
+    """The data at their observed points, and the points of the results.
 
-    By default those that these data or the data of the law see: results are NaN at others, such as
-    land. A prediction there is asked for by ``grid=``. ``by_any`` are the points (M,) that are seen
-    by data of which these are a part.
+    By default those that these data or the data of the law observe: results are NaN at others, such
+    as land. ``grid=`` requests a prediction there. ``by_any`` are the points (M,) observed by the
+    data of which these are a block.
     """
-    seen = own.observed_points()
-    data = own if seen.all() or not seen.any() else own.at_points(seen)
+    observed_mask = observed.observed_points()
+    data = (
+        observed
+        if observed_mask.all() or not observed_mask.any()
+        else observed.at_points(observed_mask)
+    )
     if grid is not None:
         return data, law.domain.places(grid)
-    return data, shown_places(law, own.places, seen if by_any is None else by_any)
+    return data, shown_places(law, observed.places, observed_mask if by_any is None else by_any)
 
 
-def shown_places(law: Law, places: Places, seen: Array) -> Places:
-    """Places that these data see, (M,), or those of the law."""
-    if seen.all():
+def shown_places(law: Law, places: Places, observed_mask: Array) -> Places:
+    """Places that these data, (M,), or those of the law observe."""
+    if observed_mask.all():
         return places
-    known = seen | (same_points(law.points, places.points) < len(law.points))
-    return places if known.all() else places.only(known)
+    covered = observed_mask | (same_points(law.points, places.points) < len(law.points))
+    return places if covered.all() else places.only(covered)
 
 
-def weights_of(law: Law, own: Observed) -> Array | None:
+def weights_of(law: Law, observed: Observed) -> Array | None:
     """Precision per point (M,) where the noise was learned point by point, or of each value.
 
     The latter, (P, T, M), where each came with its own standard deviation. None where there is one
     noise for all.
     """
-    if law.info.get("observation_noise") == VALUE_NOISE and own.std is not None:
-        return np.nan_to_num(1.0 / (own.std**2 + law.unresolved_variance), nan=1.0)
-    return point_weights(law, own.points)
+    if law.info.get("observation_noise") == VALUE_NOISE and observed.std is not None:
+        return np.nan_to_num(1.0 / (observed.std**2 + law.unresolved_variance), nan=1.0)
+    return point_weights(law, observed.points)
 
 
-def variance_floor(law: Law, own: Observed) -> float:
-    """Least observation variance with which the filter keeps its digits; weights have it."""
-    return floor_of(*value_sums(own.values, law.dynamics.n_modes))
+def variance_floor(law: Law, observed: Observed) -> float:
+    """Least observation variance with which the filter is accurate, without weights."""
+    return floor_of(*value_sums(observed.values, law.dynamics.n_modes))
 
 
 def value_sums(values: Any, n_modes: int) -> Array:
     """Sum of squares and number of values, and rows that have fewer of them than modes; (3,)."""
-    known = ~np.isnan(values)
-    n_seen, filled = known.sum(-1), np.where(known, values, 0.0)
+    observed_mask = ~np.isnan(values)
+    n_observed, filled = observed_mask.sum(-1), np.where(observed_mask, values, 0.0)
     square = np.vdot(filled, filled) if isinstance(values, np.ndarray) else (filled**2).sum()
-    few = ((n_seen > 0) & (n_seen < n_modes)).sum()
-    return np.array([float(square), float(n_seen.sum()), float(few)])
+    few = ((n_observed > 0) & (n_observed < n_modes)).sum()
+    return np.array([float(square), float(n_observed.sum()), float(few)])
 
 
 def floor_of(square: float, n_values: float, few: float) -> float:
-    """The same from `value_sums`; without any value all variances are alike."""
-    return VARIANCE_FLOOR * (FEW_POINTS if few else 1.0) * (square / n_values if n_values else 1.0)
+    """The variance floor from `value_sums`; without any value its scale is arbitrary."""
+    return (
+        VARIANCE_FLOOR
+        * (FEW_POINTS_FACTOR if few else 1.0)
+        * (square / n_values if n_values else 1.0)
+    )
 
 
-def blocks_of(law: Law, own: Observed, weights: Array | None) -> Iterable[Block]:
+def blocks_of(law: Law, observed: Observed, weights: Array | None) -> Iterable[Block]:
     """Collapsed paths; a lazy record is collapsed chunk by chunk."""
-    basis = modes_at(law, own.places)
-    if not own.is_lazy:
-        return batches(own.values, own.times, basis, weights)
-    return collapse_pieces(own.pieces(), own.times, basis, LocalExecutor(), weights).blocks
+    basis = modes_at(law, observed.places)
+    if not observed.is_lazy:
+        return batches(observed.values, observed.times, basis, weights)
+    return collapse_pieces(
+        observed.pieces(), observed.times, basis, LocalExecutor(), weights
+    ).blocks
 
 
 def modes_at(law: Law, places: Places) -> Array:
@@ -435,18 +450,18 @@ def modes_at(law: Law, places: Places) -> Array:
     return law.domain.eigenfunctions(places.points, law.dynamics.n_modes)
 
 
-def noisy_state_space(law: Law, own: Observed) -> StateSpace:
-    """The law without its forcing; all that the modes leave over is observation noise."""
+def noisy_state_space(law: Law, observed: Observed) -> StateSpace:
+    """The law without its forcing; the whole residual is observation noise."""
     r: Any = 1.0
-    if weights_of(law, own) is None:
+    if weights_of(law, observed) is None:
         noise = float(law.observation_variance) + law.unresolved_variance
-        r = max(noise, variance_floor(law, own))
-        if r == 0.0:  # all that was seen is zero
-            r = VARIANCE_FLOOR * _size(law)
+        r = max(noise, variance_floor(law, observed))
+        if r == 0.0:  # all observed values are zero
+            r = VARIANCE_FLOOR * _mean_square(law)
     return law.without_preparation_and_mean.state_space._replace(observation_variance=np.asarray(r))
 
 
-def _size(law: Law) -> float:
+def _mean_square(law: Law) -> float:
     """Mean square of the states after the span of the data, from a few draws."""
     states = np.repeat(law.initial.mean[None], 8, axis=0)
     span, generator = float(law.times[-1] - law.times[0]), np.random.default_rng(0)
@@ -468,7 +483,7 @@ def point_weights(law: Law, points: Array) -> Array | None:
 
 
 def noise_at(law: Law, points: Array) -> Array:
-    """Variance of a value about the field at some points: what ``std`` of results leaves out.
+    """Variance of a value about the field at some points, which ``std`` of results excludes.
 
     One number, or one per point; NaN at points where a noise of each point was not learned.
     """
@@ -481,7 +496,7 @@ def noise_at(law: Law, points: Array) -> Array:
 def moments_dataset(
     law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std``; what the modes leave over adds to the deviation.
+    """``mean`` and ``std``; the residual variance adds to the deviation.
 
     ``observation_std`` is that of a new value about the field.
     """

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from spdelaw.law.law import Law
 
 
-# ---------- Root of the covariance of a law's coordinates, whose units lie far apart
+# ---------- Root of the covariance of the coordinates
 
 
 Array = np.ndarray
 
-#: Standard errors of coordinates lie far apart from this ratio on.
-FAR_APART = 1e6
+#: Ratio of standard errors from which on the root is computed from correlations.
+SCALE_RATIO = 1e6
 
 
 def coordinate_root(covariance: Array) -> Array:
@@ -42,31 +42,36 @@ def coordinate_root(covariance: Array) -> Array:
         True
     """
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    known = scale[scale > 0]
-    is_far = known.max(initial=0.0) > FAR_APART * known.min(initial=np.inf)
+    positive = scale[scale > 0]
+    is_far = positive.max(initial=0.0) > SCALE_RATIO * positive.min(initial=np.inf)
     unit = np.where(scale > 0, scale, 1.0) if is_far else np.ones(len(scale))
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     return np.asarray(unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-# ---------- Parameters of a law as a labelled table: estimate, standard error, interval
-#
-# For other packages the same as a pandas table, and as draws for ArviZ.
+# ---------- Parameters as a labelled table, for pandas and for ArviZ
 
 
 STATISTICS = ("estimate", "stderr", "lower", "upper")
 #: Dims of vectors that do not run over modes.
 OTHER_DIMS = {"observation_std": "point", "season": "part", "coefficient": "term"}
-#: An interval wider than this factor to either side says nothing: it is from zero to infinity.
-WIDEST = 1e12
+#: An interval wider than this factor to either side becomes the half-line from zero on.
+WIDEST_FACTOR = 1e12
 #: Parameters that may have either sign.
-SIGNED = ("initial_mean", "mean", "drift", "noise_covariance", "initial_covariance", "coefficient")
+SIGNED_PARAMETERS = (
+    "initial_mean",
+    "mean",
+    "drift",
+    "noise_covariance",
+    "initial_covariance",
+    "coefficient",
+)
 
 
 class Quantity(NamedTuple):
     """Numbers with standard errors; intervals on the log scale where they must be positive.
 
-    ``ends`` (..., 2) are intervals found in another way, NaN where the standard error serves.
+    ``ends`` (..., 2) are intervals by other methods, NaN where the standard error gives them.
     """
 
     estimate: Array
@@ -80,13 +85,13 @@ def interval_table(quantity: Quantity, level: float) -> Array:
 
     Delta method: a positive number ``x`` with standard error ``s`` has the interval
     ``x exp(+- z s / x)``, which stays positive and is the interval of its logarithm; beyond
-    `WIDEST` it is all of the half-line.
+    `WIDEST_FACTOR` it is all of the half-line.
     """
     x, s = np.asarray(quantity.estimate, float), np.asarray(quantity.stderr, float)
     z = scipy.special.ndtri(0.5 * (1.0 + level))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         width = np.where(x > 0, z * s / np.where(x > 0, x, 1.0), 0.0)
-        width = np.where(width > np.log(WIDEST), np.inf, width)
+        width = np.where(width > np.log(WIDEST_FACTOR), np.inf, width)
         lower = np.where(quantity.positive, x * np.exp(-width), x - z * s)
         upper = np.where(quantity.positive, x * np.exp(width), x + z * s)
     table = np.stack([x, s, lower, upper], axis=-1)
@@ -147,14 +152,14 @@ def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
         s = np.nan_to_num(table.sel(statistic="stderr").values, posinf=0.0)
         z = generator.standard_normal((1, n_draws, *np.shape(x)))
         relative = np.divide(s, x, out=np.zeros_like(s), where=x != 0)
-        draws[str(name)] = x + s * z if name in SIGNED else x * np.exp(relative * z)
+        draws[str(name)] = x + s * z if name in SIGNED_PARAMETERS else x * np.exp(relative * z)
     names = {str(n): [str(d) for d in t.dims[:-1]] for n, t in parameters.data_vars.items()}
-    dims = {n: found for n, found in names.items() if found and found != ["point"]}
-    coords = {d: parameters[d].values for found in dims.values() for d in found}
+    dims = {n: axes for n, axes in names.items() if axes and axes != ["point"]}
+    coords = {d: parameters[d].values for axes in dims.values() for d in axes}
     return arviz.from_dict(posterior=draws, dims=dims, coords=coords)
 
 
-# ---------- Bands that know how well the parameters are known: laws drawn around the learned one
+# ---------- Predictions that include the uncertainty of the parameters
 #
 # Coordinates of a fit are about normal around their estimate, ``theta ~ N(theta_hat, C)``, and
 # drift and noise follow them by their Jacobian: eigenvalues and covariances on a logarithmic scale,
@@ -163,10 +168,10 @@ def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
 #     mean = mean of m_k,      variance = mean of v_k + variance of m_k.
 
 
-#: A logarithm that the data do not tell moves by this much at most: a factor of 20.
-FARTHEST = 3.0
+#: Largest change of a logarithm that the data do not determine: a factor of 20.
+LARGEST_LOG_CHANGE = 3.0
 #: How often a change of a drift is halved until it is stable.
-HALVINGS = 20
+MAX_HALVINGS = 20
 
 
 def over_parameters(
@@ -183,20 +188,23 @@ def over_parameters(
     """
     if not whole("parameter_draws", n_draws, 0):
         return predict(law, n_samples)
-    laws = list(_laws(law, n_draws, seed))
+    laws = list(_draw_laws(law, n_draws, seed))
     shares = np.diff(np.linspace(0, n_samples, len(laws) + 1).round()).astype(int)
-    parts = [predict(one, int(n)) for one, n in zip(laws, shares, strict=True)]
-    first, n = parts[0]["mean"], len(parts)
-    mean = sum((part["mean"] - first for part in parts), 0.0 * first) / n
-    spread = sum(((part["mean"] - first - mean) ** 2 for part in parts), 0.0 * first) / n
-    variance = sum((part["std"] ** 2 for part in parts), 0.0 * first) / n
-    out = parts[0].drop_vars("sample", errors="ignore")
+    predictions = [predict(one, int(n)) for one, n in zip(laws, shares, strict=True)]
+    first, n = predictions[0]["mean"], len(predictions)
+    mean = sum((prediction["mean"] - first for prediction in predictions), 0.0 * first) / n
+    spread = (
+        sum(((prediction["mean"] - first - mean) ** 2 for prediction in predictions), 0.0 * first)
+        / n
+    )
+    variance = sum((prediction["std"] ** 2 for prediction in predictions), 0.0 * first) / n
+    out = predictions[0].drop_vars("sample", errors="ignore")
     out = out.assign(mean=first + mean, std=np.sqrt(variance + spread))
-    drawn = [part["sample"] for part in parts if "sample" in part]
+    drawn = [prediction["sample"] for prediction in predictions if "sample" in prediction]
     return out.assign(sample=xr.concat(drawn, "draw")) if drawn else out
 
 
-def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
+def _draw_laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     """Laws on both sides of the learned one."""
     table = law.coordinates
     if not isinstance(law.dynamics, Linear) or table is None or "jacobian" not in table:
@@ -208,55 +216,57 @@ def _laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     columns = coordinate_root(table["covariance"].values)
     errors = np.zeros(law.dynamics.n_modes)  # of the mean; nuisance modes have none
     if "mean" in law.parameters:
-        known = law.parameters["mean"].sel(statistic="stderr").values
-        errors[: law.n_modes] = np.nan_to_num(known)
+        mean_errors = law.parameters["mean"].sel(statistic="stderr").values
+        errors[: law.n_modes] = np.nan_to_num(mean_errors)
     for k in range(n_draws):
         side = (-1.0) ** k
         if side > 0:
             change = columns @ generator.standard_normal(columns.shape[1])
             shift = errors * generator.standard_normal(len(errors))
-        yield _moved(law, side * change, side * shift)
+        yield _perturbed_law(law, side * change, side * shift)
 
 
-def _moved(law: Law, change: Array, shift: Array) -> Law:
+def _perturbed_law(law: Law, change: Array, shift: Array) -> Law:
     linear, table = law.linear, cast("xr.Dataset", law.coordinates)
     rows = table["jacobian"].values @ change
-    drift = _drift(linear.drift, rows[: linear.drift.size].reshape(linear.drift.shape))
-    noise = _covariance(linear.noise, rows[linear.drift.size :].reshape(linear.noise.shape))
+    drift = _perturbed_drift(linear.drift, rows[: linear.drift.size].reshape(linear.drift.shape))
+    noise = _perturbed_covariance(
+        linear.noise, rows[linear.drift.size :].reshape(linear.noise.shape)
+    )
     mean = None if linear.mean is None else linear.mean + shift
     initial, names = law.initial, list(table["coordinate"].values)
     if initial.kind == "stationary":
         initial = initial._replace(covariance=operators.stationary_covariance(drift, noise))
     r = law.observation_variance
     if "observation_std" in names:
-        r = r * np.exp(2.0 * _limited(change[names.index("observation_std")]))
+        r = r * np.exp(2.0 * _clip_log_change(change[names.index("observation_std")]))
     dynamics = dataclasses.replace(linear, drift=drift, noise=noise, mean=mean)
     return dataclasses.replace(law, dynamics=dynamics, initial=initial, observation_variance=r)
 
 
-def _limited(change: Array) -> Array:
-    return np.clip(change, -FARTHEST, FARTHEST)
+def _clip_log_change(change: Array) -> Array:
+    return np.clip(change, -LARGEST_LOG_CHANGE, LARGEST_LOG_CHANGE)
 
 
-def _drift(drift: Array, change: Array) -> Array:
+def _perturbed_drift(drift: Array, change: Array) -> Array:
     if drift.ndim == 1:
         safe = np.where(drift > 0, drift, 1.0)
-        return np.where(drift > 0, drift * np.exp(_limited(change / safe)), drift + change)
-    for _ in range(HALVINGS):
+        return np.where(drift > 0, drift * np.exp(_clip_log_change(change / safe)), drift + change)
+    for _ in range(MAX_HALVINGS):
         if operators.decay_rates(drift + change).min() > 0:
             return drift + change
         change = 0.5 * change
     return drift
 
 
-def _covariance(noise: Array, change: Array) -> Array:
+def _perturbed_covariance(noise: Array, change: Array) -> Array:
     """``R exp(R^-1 dQ R^-1') R'`` with ``R R' = Q``."""
     if noise.ndim == 1:
         safe = np.where(noise > 0, noise, 1.0)
-        return noise * np.exp(_limited(change / safe))
+        return noise * np.exp(_clip_log_change(change / safe))
     values, vectors = np.linalg.eigh(0.5 * (noise + noise.T))
     size = np.sqrt(np.maximum(values, 1e-12 * values.max()))
     relative = (vectors / size).T @ change @ (vectors / size)
     logs, turned = np.linalg.eigh(0.5 * (relative + relative.T))
     root = (vectors * size) @ turned
-    return (root * np.exp(_limited(logs))) @ root.T
+    return (root * np.exp(_clip_log_change(logs))) @ root.T

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from spdelaw.law.law import Law
 
 
-# ---------- Paths in chaos coordinates under a law
+# ---------- Posterior in chaos coordinates
 
 
 Array = np.ndarray
 #: Functions of time where neither the caller nor the fit names a number: the paper's.
-N_TIME = 16
+DEFAULT_N_TIME = 16
 
 
 def chaos_posterior(
@@ -81,26 +81,28 @@ def chaos_posterior(
         expected = "a law whose drift and noise do not change in time"
         got = "one with a forcing or with seasons"
         raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
-    own, places = target(law, observed_for_law(law, data), None)
-    if own.times.ndim == 2:
+    observed, places = target(law, observed_for_law(law, data), None)
+    if observed.times.ndim == 2:
         got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
         raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
-    weights = weights_of(law, own)
-    space, factor = with_noise_factor(noisy_state_space(law, own))
+    weights = weights_of(law, observed)
+    space, factor = with_noise_factor(noisy_state_space(law, observed))
     model = ChaosModel(
-        n_time if n_time is not None else law.info.get("n_time", N_TIME),
-        max(float(np.ptp(own.times)), law.info.get("horizon", 0.0)),
+        n_time if n_time is not None else law.info.get("n_time", DEFAULT_N_TIME),
+        max(float(np.ptp(observed.times)), law.info.get("horizon", 0.0)),
         tail if tail is not None else law.info.get("tail", "modelled"),
         factor,
     )
-    collapsed = collapse(own.values, own.times, modes_at(law, own.places), weights)
+    collapsed = collapse(observed.values, observed.times, modes_at(law, observed.places), weights)
     basis = modes_at(law, places)
-    found = _dataset(chaos_latents(collapsed, space, model), own, places, basis, model)
+    result = _latents_dataset(
+        chaos_latents(collapsed, space, model), observed, places, basis, model
+    )
     mean = law.linear.mean
     if mean is not None:
         field = places.unflatten(basis @ mean)
-        found["reconstruct_truncated"] = found["reconstruct_truncated"] + field
-    return found
+        result["reconstruct_truncated"] = result["reconstruct_truncated"] + field
+    return result
 
 
 def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
@@ -120,22 +122,26 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
             )
     dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
     initial = space.initial._replace(covariance=operators.diagonal(spread))
-    own = space._replace(dynamics=dynamics, initial=initial)
-    return own, None if operators.is_diagonal(noise) else operators.root(noise)
+    diagonal_space = space._replace(dynamics=dynamics, initial=initial)
+    return diagonal_space, None if operators.is_diagonal(noise) else operators.root(noise)
 
 
-def _dataset(
-    parts: list[Latents], own: Observed, places: Places, basis: Array, model: ChaosModel
+def _latents_dataset(
+    latents_by_block: list[Latents],
+    observed: Observed,
+    places: Places,
+    basis: Array,
+    model: ChaosModel,
 ) -> xr.Dataset:
-    fields = own.fields
+    fields = observed.fields
     n_paths, n, k = fields.sizes["path"], basis.shape[1], model.n_time
     xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
     z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
-    field = np.empty((*own.values.shape[:2], len(basis)))
-    for part in parts:
-        xi[part.paths], xi_std[part.paths] = part.mean.transpose(2, 0, 1), part.std
-        z0[part.paths], z0_std[part.paths] = part.initial_mean.T, part.initial_std
-        field[part.paths] = part.coefficients.transpose(2, 0, 1) @ basis.T
+    field = np.empty((*observed.values.shape[:2], len(basis)))
+    for latents in latents_by_block:
+        xi[latents.paths], xi_std[latents.paths] = latents.mean.transpose(2, 0, 1), latents.std
+        z0[latents.paths], z0_std[latents.paths] = latents.initial_mean.T, latents.initial_std
+        field[latents.paths] = latents.coefficients.transpose(2, 0, 1) @ basis.T
     return xr.Dataset(
         {
             "xi_mean": (("path", "k", "mode"), xi),
@@ -154,7 +160,7 @@ def _dataset(
     )
 
 
-# ---------- New paths of a law, paths reconstructed through gaps and noise, and forecasts
+# ---------- Samples, reconstructions and forecasts
 
 
 #: How many joint draws, and their seed.
@@ -178,25 +184,25 @@ def sample(
             bare.equation, n_paths, times, points, seed=seed, observation_std=white, chunks=chunks
         )
     else:
-        result = _other_paths(bare, n_paths, times, points, seed)
+        result = _nonlinear_paths(bare, n_paths, times, points, seed)
     if std.ndim or not linear:
-        result = _with_noise(law, result, points, std, seed)
+        result = _add_noise(law, result, points, std, seed)
     named = to_user(law, result.to_dataset(name="field"), dated)["field"]
     return named.rename(law.info.get("labels", {}).get("name", "field"))
 
 
-def _with_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
+def _add_noise(law: Law, fields: xr.DataArray, points: Any, std: Array, seed: int) -> xr.DataArray:
     if not std.any():
         return fields
     places = law.domain.places(points)
     if std.ndim:  # noise per point: only where it was learned
         point_weights(law, places.points)
         std = std[same_points(law.points, places.points)]
-    own = places.unflatten(np.broadcast_to(std, len(places.points)))
-    return fields + own * np.random.default_rng([seed, 1]).standard_normal(fields.shape)
+    std_field = places.unflatten(np.broadcast_to(std, len(places.points)))
+    return fields + std_field * np.random.default_rng([seed, 1]).standard_normal(fields.shape)
 
 
-def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
+def _nonlinear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> xr.DataArray:
     t, start = law.times if times is None else check_times(times), float(law.times[0])
     _check_not_before(start, t)
     places = law.domain.places(points)
@@ -209,56 +215,76 @@ def _other_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int) -> 
 
 
 def predict(
-    law: Law, data: Observed, grid: Any, dated: bool, wanted: Any = None, draws: Draws = (0, 0)
+    law: Law,
+    data: Observed,
+    grid: Any,
+    dated: bool,
+    requested_times: Any = None,
+    draws: Draws = (0, 0),
 ) -> xr.Dataset:
     """Fields given data; see `spdelaw.Law.reconstruct` and `spdelaw.Law.forecast`.
 
     Args:
         law: any.
         data: fields that it observed.
-        grid: where results are wanted, None for where the data are.
+        grid: places of the results, None for those of the data.
         dated: whether times of the result are dates.
-        wanted: times on the clock of the law, None for those of the data.
+        requested_times: times on the clock of the law, None for those of the data.
         draws: joint ones come in memory.
     """
-    own = subtract_mean_and_forcing(law, data)
-    in_memory = functools.partial(_in_memory, law, grid, dated, wanted, draws)
+    observed = subtract_mean_and_forcing(law, data)
+    in_memory = functools.partial(_predict_in_memory, law, grid, dated, requested_times, draws)
     lazy = draws[0] == 0
-    if lazy and in_paths(own):
-        return by_paths(in_memory, own, observed_by_any(law, own, grid))
-    if lazy and in_parts(law, own) and (wanted is None or wanted[0] > own.times[-1]):
-        return moments_of_record(law, own, grid, dated, wanted)
-    return in_memory(own)
+    if lazy and in_paths(observed):
+        return by_paths(in_memory, observed, observed_by_any(law, observed, grid))
+    if (
+        lazy
+        and in_parts(law, observed)
+        and (requested_times is None or requested_times[0] > observed.times[-1])
+    ):
+        return moments_of_record(law, observed, grid, dated, requested_times)
+    return in_memory(observed)
 
 
-def _in_memory(
-    law: Law, grid: Any, dated: bool, wanted: Any, draws: Draws, data: Observed, by_any: Any = None
+def _predict_in_memory(
+    law: Law,
+    grid: Any,
+    dated: bool,
+    requested_times: Any,
+    draws: Draws,
+    data: Observed,
+    by_any: Any = None,
 ) -> xr.Dataset:
-    """The same in memory; ``by_any`` are points that any path of a larger data set sees."""
-    own = with_initial_state(law, data)
-    fields, n_samples, generator = own.fields, draws[0], np.random.default_rng(draws[1])
-    seen, places = target(law, own, grid, by_any)
-    space, basis = noisy_state_space(law, seen), modes_at(law, seen.places)
-    same = np.array_equal(places.points, seen.points)
+    """`predict` in memory; ``by_any`` are points that any path of a larger data set observes."""
+    observed = with_initial_state(law, data)
+    fields, n_samples, generator = observed.fields, draws[0], np.random.default_rng(draws[1])
+    selected, places = target(law, observed, grid, by_any)
+    space, basis = noisy_state_space(law, selected), modes_at(law, selected.places)
+    same = np.array_equal(places.points, selected.points)
     modes = basis, basis if same else modes_at(law, places)
     coords: dict[str, Any] = {dim: fields[dim].values for dim in ("path", "time")}
-    clocks: Iterable[tuple[Observed, Any]] = [(seen, slice(None))]
-    if wanted is not None:
-        _check_not_before(own.origin, wanted)
-        coords["time"], clocks = wanted, _extended(seen, wanted)
-    elif own.has_own_clocks:
+    clocks: Iterable[tuple[Observed, Any]] = [(selected, slice(None))]
+    if requested_times is not None:
+        _check_not_before(observed.origin, requested_times)
+        coords["time"], clocks = requested_times, _on_extended_clocks(selected, requested_times)
+    elif observed.has_own_clocks:
         coords["path_time"] = fields["path_time"]
-    parts = [
-        [part[..., at, :] for part in _fields(law, on, space, places, modes, n_samples, generator)]
+    by_clock = [
+        [
+            moments[..., at, :]
+            for moments in _smooth_modes_and_residual(
+                law, on, space, places, modes, n_samples, generator
+            )
+        ]
         for on, at in clocks
     ]
     mean, variance, drawn = (
-        part[0] if len(part) == 1 else np.concatenate(part, axis=-3)
-        for part in zip(*parts, strict=True)
+        moments[0] if len(moments) == 1 else np.concatenate(moments, axis=-3)
+        for moments in zip(*by_clock, strict=True)
     )
-    if wanted is None and mean.shape[1] != fields.sizes["time"]:
-        rows = own.rows[:, :, None]
-        mean, variance = (np.take_along_axis(part, rows, axis=1) for part in (mean, variance))
+    if requested_times is None and mean.shape[1] != fields.sizes["time"]:
+        rows = observed.rows[:, :, None]
+        mean, variance = (np.take_along_axis(moments, rows, axis=1) for moments in (mean, variance))
     result = moments_dataset(law, mean, variance, places, coords)
     if n_samples:
         check_finite(drawn)
@@ -266,56 +292,61 @@ def _in_memory(
     return to_user(law, result, dated, fields if grid is None else None)
 
 
-def _extended(own: Observed, wanted: Array) -> Iterator[tuple[Observed, Array]]:
-    """The data on clocks that have the wanted times, and where on them these are."""
-    clocks = extended_clocks(own.times, wanted, own.values)
-    if own.std is None:
-        yield from ((own._replace(values=values, times=clock), at) for clock, values, at in clocks)
+def _on_extended_clocks(
+    observed: Observed, requested_times: Array
+) -> Iterator[tuple[Observed, Array]]:
+    """The data on clocks that include the requested times, and the rows of these."""
+    clocks = extended_clocks(observed.times, requested_times, observed.values)
+    if observed.std is None:
+        yield from (
+            (observed._replace(values=values, times=clock), at) for clock, values, at in clocks
+        )
         return
-    noise = extended_clocks(own.times, wanted, own.std)
+    noise = extended_clocks(observed.times, requested_times, observed.std)
     for (clock, values, at), (_, std, _) in zip(clocks, noise, strict=True):
-        yield own._replace(values=values, times=clock, std=std), at
+        yield observed._replace(values=values, times=clock, std=std), at
 
 
-def _fields(
+def _smooth_modes_and_residual(
     law: Law,
-    own: Observed,
+    observed: Observed,
     space: StateSpace,
     places: Places,
     modes: tuple[Array, Array],
     n_samples: int,
     generator: np.random.Generator,
 ) -> tuple[Array, Array, Array]:
-    """Mean and variance of modes and rest on a clock, and joint draws, if any.
+    """Mean and variance of modes and residual on a clock, and joint draws, if any.
 
-    ``modes`` are those at the points of the data and of the result. What the white rest adds is
-    added later. Where a value was seen, an error of the modes is one of the rest with the other
-    sign, up to the weight of that value: their sum has ``(1 - weight)^2`` of the modes' variance.
+    ``modes`` are those at the points of the data and of the result. The variance of the white
+    residual is added later. Where a value is observed, an error of the modes is one of the residual
+    with the other sign, up to the weight of that value: their sum has ``(1 - weight)^2`` of the
+    modes' variance.
     """
     basis, shown = modes
     here = out = slice(None)
     if law.rest is not None and shown is not basis:  # residuals are where the data are
         here, out, shown = slice(len(basis)), slice(len(basis), None), np.vstack(modes)
-    given = (own.values, own.times, basis, space, shown, weights_of(law, own))
+    given = (observed.values, observed.times, basis, space, shown, weights_of(law, observed))
     mean, variance, drawn = smooth_fields(
-        *given, own.products(basis.shape[1]), n_samples, generator
+        *given, observed.products(basis.shape[1]), n_samples, generator
     )
     if law.rest is None:
         return mean, variance, drawn
-    between = (own.points, places.points)
-    rest, there = (law.rest.at(law.points, points) for points in between)
-    found = smooth_residual(own.values - mean[..., here], own.times, rest)
+    between = (observed.points, places.points)
+    memory, there = (law.rest.at(law.points, points) for points in between)
+    smoothed = smooth_residual(observed.values - mean[..., here], observed.times, memory)
     unseen: list[Any] = [0.0, there.variance, 0.0]
-    z, p, weight = (on_points(*both, *between) for both in zip(found, unseen, strict=True))
+    z, p, weight = (on_points(*both, *between) for both in zip(smoothed, unseen, strict=True))
     for one in drawn:
-        more = draw_residual(own.values - one[..., here], own.times, rest, generator)
+        more = draw_residual(observed.values - one[..., here], observed.times, memory, generator)
         one[..., out] += on_points(more, 0.0, *between)
     variance = variance[..., out] * (1.0 - weight) ** 2 + p
     return mean[..., out] + z, variance, drawn[..., out]
 
 
 def check_finite(states: Array) -> None:
-    """Refuse paths that ran away."""
+    """Refuse paths that diverge."""
     if not np.isfinite(states).all():
         got = "a drift that runs away from where they are"
         fix = "ask for shorter times, or fit a term that pulls back, such as u^3"

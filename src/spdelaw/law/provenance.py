@@ -1,7 +1,7 @@
 """Where a law comes from: a typed record that reads like a mapping.
 
-``law.info.engine`` and ``law.info["engine"]`` are the same. What an engine of its own has to say
-beyond the typed fields is kept in ``extra`` and reads the same way.
+``law.info.engine`` and ``law.info["engine"]`` are the same. Entries of an engine beyond the
+typed fields are in ``extra`` and read the same way.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 
 from spdelaw._version import __version__
 
-#: Said where standard errors are not of the curvature of the data.
+#: Note where standard errors are not of the curvature of the data.
 EXPECTED_ERRORS = "standard errors are those that the law expects: those of the data take long"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Provenance(Mapping[str, Any]):
-    """How a law was found; what was not reported is None, and not there as an entry.
+    """How a law was estimated; a field that was not reported is None, and no entry.
 
     Attributes:
         engine: "exact", "chaos", "amortized", or the name of a plug-in.
@@ -38,7 +38,7 @@ class Provenance(Mapping[str, Any]):
         initial_state, drift, noise, mean: words of the model.
         n_time, tail, horizon: of the chaos expansion.
         version, versions: of this package and of those below it.
-        warnings: what the law has to say about itself.
+        warnings: about the fit and the data.
         preparation: steps that were applied to the data.
         converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
         standard_errors: of which curvature: "analytic", "differenced", or "expected" by the law,
@@ -85,29 +85,29 @@ class Provenance(Mapping[str, Any]):
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> Provenance:
-        """Record of plain entries; those without a field of their own go to ``extra``."""
+        """Record of plain entries; those without a typed field go to ``extra``."""
         if isinstance(entries, cls):
             return entries
-        own = {key: value for key, value in entries.items() if key in FIELDS}
-        return cls(**own, extra={key: entries[key] for key in entries if key not in FIELDS})
+        typed = {key: value for key, value in entries.items() if key in TYPED_FIELDS}
+        return cls(**typed, extra={key: entries[key] for key in entries if key not in TYPED_FIELDS})
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers should know: of which curvature errors are, and warnings."""
+        """Notes for a reader of the numbers: the kind of standard errors, and warnings."""
         expected = self.standard_errors == "expected"
         return [*([EXPECTED_ERRORS] if expected else []), *(self.warnings or [])]
 
     @functools.cached_property
     def _entries(self) -> dict[str, Any]:
-        """What was reported."""
-        return {k: v for k in FIELDS if (v := getattr(self, k)) is not None} | self.extra
+        """Reported entries."""
+        return {k: v for k in TYPED_FIELDS if (v := getattr(self, k)) is not None} | self.extra
 
     def __getitem__(self, key: str) -> Any:
         """The entry, or KeyError where none was reported."""
         return self._entries[key]
 
     def __iter__(self) -> Iterator[str]:
-        """Names of what was reported."""
+        """Names of reported entries."""
         return iter(self._entries)
 
     def __len__(self) -> int:
@@ -121,24 +121,24 @@ class Provenance(Mapping[str, Any]):
 
 def software(*packages: ModuleType) -> dict[str, Any]:
     """Entries for the versions of this package and of those below it."""
-    own = {"python": platform.python_version(), "numpy": np.__version__}
-    own |= {package.__name__: str(package.__version__) for package in packages}
-    return {"version": __version__, "versions": own}
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    versions |= {package.__name__: str(package.__version__) for package in packages}
+    return {"version": __version__, "versions": versions}
 
 
 #: Names of the typed fields.
-FIELDS = tuple(f.name for f in dataclasses.fields(Provenance) if f.name != "extra")
+TYPED_FIELDS = tuple(f.name for f in dataclasses.fields(Provenance) if f.name != "extra")
 #: Entries without which a file is no law.
-NEEDED = ("engine", "n_paths", "log_likelihood")
+REQUIRED_ENTRIES = ("engine", "n_paths", "log_likelihood")
 
 
 def check_entries(entries: Any) -> None:
     """Raise ValueError with the first entry of a file that is not of the type of its field."""
-    if not isinstance(entries, dict) or any(name not in entries for name in NEEDED):
-        raise ValueError(f"expected info about {', '.join(NEEDED)}")
+    if not isinstance(entries, dict) or any(name not in entries for name in REQUIRED_ENTRIES):
+        raise ValueError(f"expected info about {', '.join(REQUIRED_ENTRIES)}")
     hints = get_type_hints(Provenance)
-    for name in FIELDS:
-        if name in entries and not _is(entries[name], hints[name]):
+    for name in TYPED_FIELDS:
+        if name in entries and not _has_type(entries[name], hints[name]):
             raise ValueError(f"expected info about {name} of another type")
     _check_labels(entries.get("labels", {}))
 
@@ -146,20 +146,20 @@ def check_entries(entries: Any) -> None:
 def _check_labels(labels: dict[str, Any]) -> None:
     parts = {"name": str, "attrs": dict[str, Any], "coords": dict[str, dict[str, Any]]}
     for name, value in labels.items():
-        if name not in parts or not _is(value, parts[name]):
+        if name not in parts or not _has_type(value, parts[name]):
             raise ValueError(f"expected labels of the data, not {name} of this type")
 
 
-def _is(value: Any, hint: Any) -> bool:
-    """Whether a value of a file is what a type says; whole numbers are numbers, truths are not."""
+def _has_type(value: Any, hint: Any) -> bool:
+    """Whether a value of a file has a type; integers count as floats, booleans do not."""
     kind, of = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if kind is dict:
-        return isinstance(value, dict) and all(_is(part, of[1]) for part in value.values())
+        return isinstance(value, dict) and all(_has_type(item, of[1]) for item in value.values())
     if kind is list:
-        return isinstance(value, list) and all(_is(part, of[0]) for part in value)
+        return isinstance(value, list) and all(_has_type(item, of[0]) for item in value)
     if of:  # a union with None
-        return any(_is(value, each) for each in of)
-    wanted = (int, float) if hint is float else hint
-    return isinstance(value, wanted) and (hint is bool or not isinstance(value, bool))
+        return any(_has_type(value, each) for each in of)
+    accepted = (int, float) if hint is float else hint
+    return isinstance(value, accepted) and (hint is bool or not isinstance(value, bool))

@@ -11,7 +11,7 @@ from spdelaw.data.clock import to_dates
 from spdelaw.data.observed import Observed
 from spdelaw.evaluation.checks.verdict import check_model
 from spdelaw.law.law import Law, register_accessor
-from spdelaw.law.observations import subtract_mean_and_forcing, to_user, wanted_times
+from spdelaw.law.observations import forecast_times, subtract_mean_and_forcing, to_user
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
@@ -64,7 +64,7 @@ class LawPlots:
         sphere; the nearest one is drawn.
         """
         law, seen = self._in_units(history, path)
-        result = self._result(law, seen, wanted_times(law, seen.fields, times, steps))
+        result = self._result(law, seen, forecast_times(law, seen.fields, times, steps))
         later = None if truth is None else self._shown(law, self._in_units(truth, path)[1])
         at = self._in_order(point, space_names(result["mean"].isel(path=0)))
         return plot_forecast(self._shown(law, seen), result, later, point=at, ax=ax).axes[0]

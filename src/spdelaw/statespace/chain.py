@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from spdelaw.statespace.likelihood import Evaluation
 
 
-# ---------- What fixes the law of the coefficients and of their observation
+# ---------- State space: dynamics, initial state, observation noise
 
 
 Array = np.ndarray
 
 
 class StateSpace(NamedTuple):
-    """Law of N coefficients and of what is seen of them.
+    """Law of N coefficients and of their observation.
 
     Attributes:
-        dynamics: what the state does over a step.
+        dynamics: law of a step of the state.
         initial: law of the first state.
         observation_variance: ``r``, one number, or one per point.
     """
@@ -89,7 +89,7 @@ def linear_state_space(
     return StateSpace(Linear(drift, noise, season), initial, np.asarray(r, float))
 
 
-# ---------- Second moments of the states over steps, and the likelihood and score built on them
+# ---------- Likelihood and score from second moments of the states
 #
 # With ``R = S11 - F S01 - S01' F' + F S00 F'`` over all steps that share a transition,
 #
@@ -105,7 +105,7 @@ def linear_state_space(
 # as matrices.
 
 
-def around(n_steps: Array, sums: Array, mean: Array, first: tuple[Array, Array]) -> Array:
+def center_sums(n_steps: Array, sums: Array, mean: Array, first: tuple[Array, Array]) -> Array:
     """Sums of ``c - m`` for a constant m (N,), or one of each transition (U, N).
 
     ``first`` are the sums of ``c_t`` and of ``c_{t+1}``, (U, N) each.
@@ -170,7 +170,7 @@ def _residual(sums: Array, f: Array) -> Array:
     return after - carried - np.swapaxes(carried, 1, 2) + spread
 
 
-# ---------- Mean and response to a known forcing, taken off the data, and their share of the score
+# ---------- Response to mean and forcing, and its share of the score
 #
 # d log p / d Lambda = (score of the unforced state) + sum_t (d log p / d m(t)) (d m(t) / d Lambda)
 
@@ -186,23 +186,24 @@ def without_response(block: Block, dynamics: Linear) -> Block:
 
 
 def add_response_score(
-    found: Evaluation, block: Block, dynamics: Linear, mean: Array, r: float
+    evaluation: Evaluation, block: Block, dynamics: Linear, mean: Array, r: float
 ) -> Evaluation:
-    """The evaluation with what the response adds to the score by the drift.
+    """The evaluation with the share of the response in the score by the drift.
 
-    ``d log p / d m = G (c_hat - c) / r``: what the observations pull the state by.
+    ``d log p / d m = G (c_hat - c) / r``, the pull of the observations on the state.
     """
     if dynamics.forcing is None:
-        return found
+        return evaluation
     pull = apply_gram(block.gram, block.estimate - mean) / r * block.unit
     by = np.moveaxis(pull, 1, -1)  # (T, columns, N)
     if block.times.shape[1] == 1:
         by = by.sum(1, keepdims=True)
-    return found._replace(by_drift=found.by_drift + dynamics.response_pull_back(block.times, by))
+    return evaluation._replace(
+        by_drift=evaluation.by_drift + dynamics.response_pull_back(block.times, by)
+    )
 
 
-# ---------- Gaussian chains: a Markov prior over the states, collapsed observations, exact
-# posterior
+# ---------- Gaussian chains: Markov prior, collapsed observations, posterior
 #
 # The states ``c_1, ..., c_T`` (vectors of N modes) have the prior
 #
@@ -273,8 +274,8 @@ class Prior(NamedTuple):
             pull=r * self.pull,
         )
 
-    def own(self) -> Array:
-        """What the prior adds to each diagonal block of the precision; (T, ..., B)."""
+    def diagonal_blocks(self) -> Array:
+        """Prior share of each diagonal block of the precision; (T, ..., B)."""
         batch = max(self.precision.shape[-1], self.free.shape[-1])
         out = np.empty((len(self.free) + 1, *self.precision.shape[:-1], batch))
         out[0] = self.precision
@@ -298,8 +299,8 @@ def chain_prior(state_space: StateSpace, times: Array) -> Prior:
     dynamics, initial = state_space.linear, state_space.initial
     step, which = dynamics.transitions(times)
     whole = state_space.is_diagonal
-    f, omega = (_blocks_of(x, whole) for x in (step.factor, step.covariance))
-    weight, logs = _inverse_of_each(omega)
+    f, omega = (_batch_last(x, whole) for x in (step.factor, step.covariance))
+    weight, logs = _invert_covariances(omega)
     coupling = multiply(weight, f)
     mean = initial.mean[:, None]
     n_fixed = int(initial.kind == "deterministic")
@@ -315,9 +316,9 @@ def chain_prior(state_space: StateSpace, times: Array) -> Prior:
     return Prior(step, which, n_fixed, mean, precision, log_determinant, f, weight, coupling, pull)
 
 
-def chain_of(part: Block, state_space: StateSpace) -> Chain:
+def chain_of(forced: Block, state_space: StateSpace) -> Chain:
     """A block as a chain of free states; a later part of a record begins with the state before."""
-    block = without_response(part, state_space.linear)
+    block = without_response(forced, state_space.linear)
     if len(block.before):
         prior = _flat_prior(state_space, np.concatenate([block.before, block.times]))
         rows = (block.gram, block.vector)
@@ -331,7 +332,7 @@ def chain_of(part: Block, state_space: StateSpace) -> Chain:
 
 
 def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
-    """Steps alone: the first state has no prior of its own."""
+    """Prior of the steps with a flat prior of the first state."""
     n = state_space.n_modes
     spread = np.ones(n) if state_space.is_diagonal else np.eye(n)
     any_state = InitialState("gaussian", np.zeros(n), spread)
@@ -339,14 +340,14 @@ def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
     return prior._replace(precision=np.zeros_like(prior.precision))
 
 
-def _blocks_of(stack: Array, diagonal: bool) -> Array:
+def _batch_last(stack: Array, diagonal: bool) -> Array:
     """(U, ...) to blocks with the batch last."""
     if stack.ndim == 2 and not diagonal:
         stack = operators.embed(stack)
     return np.ascontiguousarray(np.moveaxis(stack, 0, -1))
 
 
-def _inverse_of_each(omega: Array) -> tuple[Array, Array]:
+def _invert_covariances(omega: Array) -> tuple[Array, Array]:
     """Inverses and log-determinants of U covariances."""
     if omega.ndim == 2:
         return invert(omega)
@@ -370,25 +371,25 @@ def sweep(gram: Array, vector: Array, prior: Prior) -> tuple[Array, Array, Array
     Returns:
         Blocks (T, ..., B), vectors like ``b``, and one number per path or for all, (B,).
     """
-    own = prior.own()
-    batch = max(gram.shape[-1], own.shape[-1])
-    full = gram.ndim == 4 or own.ndim == 4
+    prior_blocks = prior.diagonal_blocks()
+    batch = max(gram.shape[-1], prior_blocks.shape[-1])
+    full = gram.ndim == 4 or prior_blocks.ndim == 4
     n_times, n_modes = gram.shape[:2]
     inverse = np.empty((n_times, *(n_modes,) * (1 + full), batch))
     vectors = np.array(vector)
     log_determinant = np.zeros(batch)
     for t in range(n_times):
-        block = add(gram[t], own[t])
+        block = add(gram[t], prior_blocks[t])
         if t:
             d = prior.coupling_after(t - 1)
             block -= sandwich(d, inverse[t - 1])
-            vectors[t] += _times(d, _times(inverse[t - 1], vectors[t - 1]))
+            vectors[t] += _apply_columns(d, _apply_columns(inverse[t - 1], vectors[t - 1]))
         inverse[t], logs = invert(block)
         log_determinant += logs
     return inverse, vectors, log_determinant
 
 
-def _times(a: Array, x: Array) -> Array:
+def _apply_columns(a: Array, x: Array) -> Array:
     """``a x`` for columns (N, P), or several for each path, (N, C, P)."""
     return apply(a, x) if x.ndim == 2 else multiply(a, x)
 
@@ -396,10 +397,10 @@ def _times(a: Array, x: Array) -> Array:
 def chain_mean(inverse: Array, vectors: Array, prior: Prior) -> Array:
     """Back substitution after `sweep`, ``c_t = V_t (b_t' + D_t' c_{t+1})``; like the vectors."""
     mean = np.empty_like(vectors)
-    mean[-1] = _times(inverse[-1], vectors[-1])
+    mean[-1] = _apply_columns(inverse[-1], vectors[-1])
     for t in range(len(mean) - 2, -1, -1):
-        back = _times(transpose(prior.coupling_after(t)), mean[t + 1])
-        mean[t] = _times(inverse[t], vectors[t] + back)
+        back = _apply_columns(transpose(prior.coupling_after(t)), mean[t + 1])
+        mean[t] = _apply_columns(inverse[t], vectors[t] + back)
     return mean
 
 
@@ -425,11 +426,11 @@ def predicted(inverse: Array, vectors: Array, prior: Prior, t: int) -> tuple[Arr
     """Mean (N, P) and covariance of free state t given the times before it."""
     if t == 0:
         return prior.mean, invert(prior.precision)[0]
-    return ahead(prior, prior.free[t - 1], inverse[t - 1], vectors[t - 1])
+    return predict_step(prior, prior.free[t - 1], inverse[t - 1], vectors[t - 1])
 
 
-def ahead(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Array, Array]:
-    """One step on from eliminated states: without what the next one pulls, then moved.
+def predict_step(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Array, Array]:
+    """Prediction one step on from eliminated states: remove the pull of the next, then move.
 
     The batch are paths, or states of one path at several times.
     """
@@ -437,7 +438,7 @@ def ahead(prior: Prior, which: Array, inverse: Array, vector: Array) -> tuple[Ar
     filtered = invert(precision)[0]
     f = prior.factor[..., which]
     state = apply(f, apply(filtered, vector))
-    omega = _blocks_of(prior.transition.covariance[which], f.ndim == 2)
+    omega = _batch_last(prior.transition.covariance[which], f.ndim == 2)
     return state, add(sandwich(f, filtered), omega)
 
 

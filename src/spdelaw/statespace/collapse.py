@@ -13,11 +13,11 @@ from spdelaw.data.executors import Executor, LocalExecutor
 from spdelaw.domains.products import Multiplied, Products
 from spdelaw.statespace.blocks import LAPACK_SIZE, in_full, invert
 
-# ---------- Collapsed observations: paths in blocks, and long records in parts of their times
+# ---------- Collapsed observations: blocks of paths, parts of long records
 #
-# Parts stay where they were collapsed. Passes that go row by row look at the parts. Those that look
-# at steps, as moment estimates do, look at the rows of all times together, without what couples
-# their modes: ``8 T N`` bytes for each of three arrays in place of ``8 T N^2``.
+# Parts stay where they were collapsed. Passes that go row by row read the parts. Those over steps,
+# such as moment estimates, read the rows of all times together with the diagonals of G alone: ``8 T
+# N`` bytes for each of three arrays in place of ``8 T N^2``.
 
 
 Array = np.ndarray
@@ -36,7 +36,7 @@ class Block(NamedTuple):
         n_values: observed values, (P,).
         log_weight: sum of ``log w`` over the observed values, (P,).
         log_gram: sum over times of ``log |G|`` where G is regular, (B,).
-        unit: one, (1, 1); after `rotate` what stands for it in each column, (N, columns), when
+        unit: one, (1, 1); after `rotate` its image in each column, (N, columns), when
             ``vector`` and ``estimate`` have fewer columns than there are paths.
         before: time of the row before the first, (1, 1), in a later part of a record; else (0, 1).
     """
@@ -65,9 +65,9 @@ class Block(NamedTuple):
 
     @property
     def n_states(self) -> Array:
-        """Coefficients that the rows of each path see, over all times; (P,)."""
-        seen = (self.diagonal > 0).sum((0, 1)).astype(float)
-        return np.broadcast_to(seen, len(self.paths))
+        """Coefficients that the rows of each path determine, over all times; (P,)."""
+        n_determined = (self.diagonal > 0).sum((0, 1)).astype(float)
+        return np.broadcast_to(n_determined, len(self.paths))
 
     @property
     def matrices(self) -> Array:
@@ -79,12 +79,12 @@ class Collapsed(NamedTuple):
     """All paths of a data set in blocks, here or in the memory of a cluster.
 
     Attributes:
-        blocks: each a `Block`, or what stands for one where it is elsewhere.
+        blocks: each a `Block`, or a handle of one on a remote worker.
         n_paths: number of paths.
         n_modes: number of modes.
         decoupled: whether each mode stands for itself, to save memory.
         executor: where the blocks are, and where they are worked on.
-        known: blocks without their rows, where the blocks are elsewhere.
+        metadata: blocks without their rows, where the blocks are remote.
         records: blocks of each long record in the order of time, where they are kept apart; those
             of ``blocks`` are then their rows without what couples the modes.
     """
@@ -94,13 +94,13 @@ class Collapsed(NamedTuple):
     n_modes: int
     decoupled: bool = False
     executor: Executor = LocalExecutor()
-    known: tuple[Block, ...] = ()
+    metadata: tuple[Block, ...] = ()
     records: tuple[tuple[Any, ...], ...] | None = None
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        """What is known here of each block: all where it is here, else all but its rows."""
-        return self.known or self.blocks
+        """Local data of each block: all of it where it is local, else all but its rows."""
+        return self.metadata or self.blocks
 
     @property
     def n_values(self) -> float:
@@ -114,8 +114,8 @@ class Collapsed(NamedTuple):
 
     @property
     def n_states(self) -> float:
-        """Coefficients that the rows see, over all paths and times."""
-        return float(sum(states.sum() for states in self.map(_states)))
+        """Coefficients that the rows determine, over all paths and times."""
+        return float(sum(states.sum() for states in self.map(_n_states)))
 
     @property
     def is_diagonal(self) -> bool:
@@ -129,8 +129,8 @@ class Collapsed(NamedTuple):
 
     def by_record(self, results: Sequence[Any]) -> list[list[Any]]:
         """Results of all parts, by record."""
-        found = iter(results)
-        return [[next(found) for _ in record] for record in self.records or ()]
+        remaining = iter(results)
+        return [[next(remaining) for _ in record] for record in self.records or ()]
 
     def map(self, function: Callable, *parameters: Any) -> list:
         """``function(block, *parameters)`` of each block, in their order."""
@@ -147,10 +147,10 @@ class Collapsed(NamedTuple):
 
     def changed(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same paths with other blocks, which stay where they are."""
-        found = self.executor.map_persist(function, self.parts, *parameters)
+        blocks = self.executor.map_persist(function, self.parts, *parameters)
         if self.records is None:
-            return self._replace(blocks=tuple(found))
-        return self.with_records(self.by_record(found))
+            return self._replace(blocks=tuple(blocks))
+        return self.with_records(self.by_record(blocks))
 
     def changed_heads(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same as `changed` for what lies in the first rows alone."""
@@ -164,26 +164,26 @@ class Collapsed(NamedTuple):
 
     def with_records(self, records: Sequence[Sequence[Any]]) -> Collapsed:
         """The same paths with other parts of their records."""
-        found = self._replace(records=tuple(map(tuple, records)))
-        slim = found.by_record(self.executor.map_persist(_diagonals, found.parts))
-        return found._replace(blocks=tuple(self.executor.map_persist(in_time, slim)))
+        collapsed = self._replace(records=tuple(map(tuple, records)))
+        slim = collapsed.by_record(self.executor.map_persist(_keep_diagonal_gram, collapsed.parts))
+        return collapsed._replace(blocks=tuple(self.executor.map_persist(join_in_time, slim)))
 
 
-def _diagonals(block: Block) -> Block:
+def _keep_diagonal_gram(block: Block) -> Block:
     return block if block.is_diagonal else block._replace(gram=block.diagonal.copy())
 
 
-def _states(block: Block) -> Array:
+def _n_states(block: Block) -> Array:
     return block.n_states
 
 
 def without_rows(block: Block) -> Block:
-    """What has to be known here of a block that may be elsewhere."""
+    """Metadata of a block: all but its rows."""
     rows = ("times", "gram", "vector", "estimate")
     return block._replace(**{name: getattr(block, name)[:0] for name in rows})
 
 
-def in_time(blocks: list[Block]) -> Block:
+def join_in_time(blocks: list[Block]) -> Block:
     """Blocks of the same paths that follow one another in time, as one."""
     first, apart = blocks[0], all(block.is_diagonal for block in blocks)
     batch = max(block.gram.shape[-1] for block in blocks)
@@ -193,16 +193,16 @@ def in_time(blocks: list[Block]) -> Block:
 
     grams = (gram if apart else in_full(gram) for gram in every("gram"))
     return first._replace(
-        gram=np.concatenate([_for_all(gram, batch) for gram in grams]),
-        log_gram=np.sum([_for_all(logs, batch) for logs in every("log_gram")], axis=0),
+        gram=np.concatenate([_broadcast_batch(gram, batch) for gram in grams]),
+        log_gram=np.sum([_broadcast_batch(logs, batch) for logs in every("log_gram")], axis=0),
         **{name: np.concatenate(every(name)) for name in ("times", "vector", "estimate")},
         **{name: np.sum(every(name), axis=0) for name in ("misfit", "n_values", "log_weight")},
     )
 
 
-def _for_all(part: Array, batch: int) -> Array:
-    """What all paths share, once for each of them where some part differs."""
-    return np.broadcast_to(part, (*part.shape[:-1], batch))
+def _broadcast_batch(array: Array, batch: int) -> Array:
+    """An array that all paths share, broadcast to the batch of the others."""
+    return np.broadcast_to(array, (*array.shape[:-1], batch))
 
 
 def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
@@ -214,13 +214,13 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
     def some(of_each: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(itertools.compress(of_each, has_some))
 
-    part = collapsed._replace(
+    selection = collapsed._replace(
         blocks=some(collapsed.blocks),
         n_paths=n_paths,
-        known=tuple(_first_paths(block, n_paths) for block in some(collapsed.known)),
+        metadata=tuple(_first_paths(block, n_paths) for block in some(collapsed.metadata)),
         records=None if collapsed.records is None else some(collapsed.records),
     )
-    return part.changed(_first_paths, n_paths)
+    return selection.changed(_first_paths, n_paths)
 
 
 def _first_paths(block: Block, n_paths: int) -> Block:
@@ -232,18 +232,18 @@ def some_paths(block: Block, keep: Array) -> Block:
     if keep.all():
         return block
 
-    def of(part: Array) -> Array:
-        shared = part.shape[-1] == 1 and len(keep) > 1
-        return part if shared else np.ascontiguousarray(part[..., keep])
+    def of(array: Array) -> Array:
+        shared = array.shape[-1] == 1 and len(keep) > 1
+        return array if shared else np.ascontiguousarray(array[..., keep])
 
-    own = [name for name in block._fields if name not in ("unit", "before")]
-    return block._replace(**{name: of(getattr(block, name)) for name in own})
+    per_path = [name for name in block._fields if name not in ("unit", "before")]
+    return block._replace(**{name: of(getattr(block, name)) for name in per_path})
 
 
-# ---------- Gram matrices of rows, ``G = Phi' W Phi`` over the points that each row observes
+# ---------- Gram matrices of rows, ``G = Phi' W Phi`` over observed points
 #
 # With few modes all rows go through one product with a table of pairs of modes; with many, G is
-# looked up in what the domain knows of products of modes, or else multiplied row by row.
+# looked up in the products of modes of the domain, or else multiplied row by row.
 
 
 #: Bytes of fields that are worked on together; they should stay in cache.
@@ -252,12 +252,12 @@ WORK_BYTES = 2e6
 STACK_BYTES = 16e6
 #: Bytes of the table of pairs of modes; beyond, each G is a product of its own.
 PAIR_BYTES = 100e6
-#: Modes from which on products of modes that the domain knows beat such a table.
+#: Modes from which on the products of modes of the domain are faster than such a table.
 LOOKUP_MODES = 12
 
 
 def few_rows(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """Few paths, or few times of one path, at once: what is computed on the way stays in cache."""
+    """Few paths, or few times of one path, at once: intermediate arrays stay in cache."""
     n_paths, n_times, n_points = shape
     rows = max(1, int(WORK_BYTES / (8 * n_points)))
     paths, times = max(1, rows // n_times), min(rows, n_times)
@@ -266,32 +266,36 @@ def few_rows(shape: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
             yield slice(start, start + paths), slice(first, first + times)
 
 
-def row_grams(seen: Array, weights: Array | None, modes: Array, products: Products | None) -> Array:
+def row_grams(
+    observed_mask: Array, weights: Array | None, modes: Array, products: Products | None
+) -> Array:
     """G of rows (P, T, M), each point with its weight where there are any; (T, N, N, P)."""
     n_points, n = modes.shape
-    known = _known(products)
-    if known is not None and n >= LOOKUP_MODES:
-        return _stacked(seen, weights, n, known)
+    lookup = _lookup_products(products)
+    if lookup is not None and n >= LOOKUP_MODES:
+        return _grams_by_path(observed_mask, weights, n, lookup)
     if 4.0 * n_points * n * (n + 1) > PAIR_BYTES:
-        return _stacked(seen, weights, n, Multiplied(modes))
-    return _by_pairs(seen, weights, modes)
+        return _grams_by_path(observed_mask, weights, n, Multiplied(modes))
+    return _grams_by_pairs(observed_mask, weights, modes)
 
 
-def _known(products: Products | None) -> Products | None:
+def _lookup_products(products: Products | None) -> Products | None:
     """Products that are more than matrix products."""
     return None if isinstance(products, Multiplied) else products
 
 
-def _weighted(seen: Array, weights: Array | None, at: Any) -> Array:
-    """Weights of some rows, zero where nothing is seen."""
-    return seen[at] if weights is None else np.where(seen[at], weights[at], 0.0)
+def _row_weights(observed_mask: Array, weights: Array | None, at: Any) -> Array:
+    """Weights of some rows, zero where a value is missing."""
+    return observed_mask[at] if weights is None else np.where(observed_mask[at], weights[at], 0.0)
 
 
-def _stacked(seen: Array, weights: Array | None, n: int, products: Products) -> Array:
+def _grams_by_path(
+    observed_mask: Array, weights: Array | None, n: int, products: Products
+) -> Array:
     """From products of modes, path by path."""
-    out = np.empty((seen.shape[1], n, n, len(seen)))
-    for p in range(len(seen)):
-        rows = _weighted(seen, weights, p)
+    out = np.empty((observed_mask.shape[1], n, n, len(observed_mask)))
+    for p in range(len(observed_mask)):
+        rows = _row_weights(observed_mask, weights, p)
         new = np.ones(len(rows), bool)
         new[1:] = (rows[1:] != rows[:-1]).any(1)  # a pattern often lasts
         gram = products.gram(rows[new].astype(float))
@@ -299,14 +303,14 @@ def _stacked(seen: Array, weights: Array | None, n: int, products: Products) -> 
     return out
 
 
-def _by_pairs(seen: Array, weights: Array | None, modes: Array) -> Array:
+def _grams_by_pairs(observed_mask: Array, weights: Array | None, modes: Array) -> Array:
     """By one product with a table of all pairs of modes."""
     n = modes.shape[1]
     i, j = np.tril_indices(n)
     pairs = modes[:, i] * modes[:, j]
-    packed = np.empty((seen.shape[1], len(i), len(seen)))
-    for p, t in few_rows(seen.shape):
-        rows = _weighted(seen, weights, (p, t)).astype(float)
+    packed = np.empty((observed_mask.shape[1], len(i), len(observed_mask)))
+    for p, t in few_rows(observed_mask.shape):
+        rows = _row_weights(observed_mask, weights, (p, t)).astype(float)
         packed[t, :, p] = (rows @ pairs).transpose(1, 2, 0)
     gram = np.empty((packed.shape[0], n, n, packed.shape[2]))
     gram[:, i, j] = packed
@@ -315,27 +319,26 @@ def _by_pairs(seen: Array, weights: Array | None, modes: Array) -> Array:
 
 
 def single_grams(
-    seen: Array, weights: Array | None, modes: Array, products: Products | None
+    observed_mask: Array, weights: Array | None, modes: Array, products: Products | None
 ) -> Iterator[tuple[int, int, Array]]:
     """Path, time and G of every row, a few rows in memory at once."""
-    known = _known(products) or Multiplied(modes)
+    lookup = _lookup_products(products) or Multiplied(modes)
     step = max(1, int(STACK_BYTES / (8 * modes.shape[1] ** 2)))
-    for p in range(len(seen)):
-        for start in range(0, seen.shape[1], step):
-            rows = _weighted(seen, weights, (p, slice(start, start + step)))
-            grams = known.gram(rows.astype(float))
+    for p in range(len(observed_mask)):
+        for start in range(0, observed_mask.shape[1], step):
+            rows = _row_weights(observed_mask, weights, (p, slice(start, start + step)))
+            grams = lookup.gram(rows.astype(float))
             yield from ((p, start + k, matrix) for k, matrix in enumerate(grams))
 
 
-# ---------- Normal equations of many rows: ``c_hat = G^+ b``, ``log |G|``, and marginals of single
-# modes
+# ---------- Normal equations of many rows: ``c_hat``, ``log |G|``, marginals
 #
-# Scaled to a unit diagonal, the smallest eigenvalue of G is at least one over the trace of its
-# inverse. From `SMALLEST_EIGENVALUE` on, a plain inverse is trusted; the rest goes to a
-# pseudo-inverse by eigenvectors.
+# ``c_hat = G^+ b``. Scaled to a unit diagonal, the smallest eigenvalue of G is at least one over
+# the trace of its inverse. From `SMALLEST_EIGENVALUE` on, a plain inverse is used; other matrices
+# get a pseudo-inverse by eigenvectors.
 
 
-#: Relative eigenvalue of G from which on a plain inverse is trusted.
+#: Relative eigenvalue of G from which on a plain inverse is used.
 SMALLEST_EIGENVALUE = 1e-6
 #: Bytes of matrices that are inverted together; they should stay in cache.
 INVERSE_BYTES = 500e3
@@ -344,7 +347,7 @@ INVERSE_BYTES = 500e3
 def least_squares(gram: Array, vector: Array) -> tuple[Array, Array]:
     """``c_hat`` (T, N, P) and ``sum_t log |G|`` (B,) of gram (T, N, N, B), vector (T, N, P)."""
     if gram.shape[-1] == 1:
-        return _of_shared_rows(gram[..., 0], vector)
+        return _least_squares_shared(gram[..., 0], vector)
     estimate, logs = np.empty(vector.shape), np.zeros(gram.shape[-1])
     for t, (g, b) in enumerate(zip(gram, vector, strict=True)):
         inverse, log = _inverses(np.moveaxis(g, -1, 0))
@@ -353,16 +356,16 @@ def least_squares(gram: Array, vector: Array) -> tuple[Array, Array]:
     return estimate, logs
 
 
-def _of_shared_rows(gram: Array, vector: Array) -> tuple[Array, Array]:
+def _least_squares_shared(gram: Array, vector: Array) -> tuple[Array, Array]:
     """The same where all paths share G (T, N, N): many times are one batch."""
     new = np.ones(len(gram), bool)
     new[1:] = (gram[1:] != gram[:-1]).any((1, 2))  # a pattern often lasts
-    own = gram if new.all() else gram[new]
-    inverses, logs = np.empty(own.shape), np.empty(len(own))
+    distinct = gram if new.all() else gram[new]
+    inverses, logs = np.empty(distinct.shape), np.empty(len(distinct))
     step = max(1, int(INVERSE_BYTES / (8 * gram.shape[1] ** 2)))
-    for start in range(0, len(own), step):
+    for start in range(0, len(distinct), step):
         rows = slice(start, start + step)
-        inverses[rows], logs[rows] = _inverses(own[rows])
+        inverses[rows], logs[rows] = _inverses(distinct[rows])
     which = np.cumsum(new) - 1
     estimate = (inverses if new.all() else inverses[which]) @ vector
     return estimate, np.array([logs[which].sum()])
@@ -379,9 +382,9 @@ def _inverses(gram: Array) -> tuple[Array, Array]:
         log = log + 2.0 * np.log(scale).sum(1)
     poor = np.flatnonzero(~(trace < 1.0 / SMALLEST_EIGENVALUE))
     if len(poor):
-        rest = gram[poor]
-        inverse[poor] = np.linalg.pinv(rest, rcond=1e-13, hermitian=True)
-        sign, logs = np.linalg.slogdet(rest)
+        singular = gram[poor]
+        inverse[poor] = np.linalg.pinv(singular, rcond=1e-13, hermitian=True)
+        sign, logs = np.linalg.slogdet(singular)
         log[poor] = np.where(sign > 0, logs, 0.0)
     return inverse, log
 
@@ -426,7 +429,7 @@ def marginal(gram: Array, vector: Array) -> tuple[Array, Array] | None:
     return scale * (half.T @ (half @ (scale * vector))), diagonal / spread
 
 
-# ---------- Observations collapsed onto the modes, once, before any likelihood is computed
+# ---------- Observations collapsed onto the modes
 #
 # At one time of one path, ``y = Phi c + e`` with ``e ~ N(0, r W^-1)``. The likelihood of ``c``
 # needs only
@@ -474,14 +477,16 @@ def collapse(
         eigenfunctions: ``Phi``, (M, N).
         weights: relative precision of each point, (M,), or of each value, (P, T, M).
         products: ``domain.products`` of the same points and modes; many modes are faster with it.
-        fitted: False leaves out what a smoother does not ask for, and has NaN for it: ``c_hat``,
+        fitted: False leaves out what a smoother does not need, and has NaN for it: ``c_hat``,
             ``RSS`` and ``log |G|``.
     """
     n_paths, n_modes = len(values), eigenfunctions.shape[1]
-    groups = list(_groups(values, times, n_modes, alike=weights is None or np.ndim(weights) < 2))
+    groups = list(
+        _path_groups(values, times, n_modes, alike=weights is None or np.ndim(weights) < 2)
+    )
     given = values, times, eigenfunctions, weights, products
-    own = sum(len(paths) for paths, shared in groups if not shared)
-    if 8.0 * own * values.shape[1] * n_modes**2 > MOST_BYTES:
+    n_unshared = sum(len(paths) for paths, shared in groups if not shared)
+    if 8.0 * n_unshared * values.shape[1] * n_modes**2 > MOST_BYTES:
         step = DECOUPLED_PATHS
         parts = [np.arange(n_paths)[start : start + step] for start in range(0, n_paths, step)]
         blocks = [decoupled_block(*given, paths) for paths in parts]
@@ -490,7 +495,7 @@ def collapse(
     return Collapsed(tuple(blocks), n_paths, n_modes)
 
 
-def _groups(
+def _path_groups(
     values: Array, times: Array, n_modes: int, *, alike: bool = True
 ) -> Iterator[tuple[Array, bool]]:
     """Index sets of paths to be worked on together, and whether they share one pattern.
@@ -501,14 +506,14 @@ def _groups(
     if len(values) == 1:
         yield everything, True
         return
-    seen = ~np.isnan(values)
-    if alike and times.ndim == 1 and seen.all():
+    observed_mask = ~np.isnan(values)
+    if alike and times.ndim == 1 and observed_mask.all():
         yield everything, True
         return
-    keys = np.packbits(seen.reshape(len(seen), -1), axis=1)
+    keys = np.packbits(observed_mask.reshape(len(observed_mask), -1), axis=1)
     if times.ndim == 2:
-        own = np.ascontiguousarray(times, float)
-        keys = np.hstack([keys, own.view(np.uint8).reshape(len(own), -1)])
+        clocks = np.ascontiguousarray(times, float)
+        keys = np.hstack([keys, clocks.view(np.uint8).reshape(len(clocks), -1)])
     patterns: dict[bytes, list[int]] = {}
     for path, key in enumerate(keys):
         patterns.setdefault(key.tobytes(), []).append(path)
@@ -538,9 +543,9 @@ def block_of(
 
     All other arguments are those of `collapse`.
     """
-    y, w, seen = _rows(values, weights, paths)
-    vector, one = _vector(y, w, seen, modes), slice(1 if shared else None)
-    gram = row_grams(seen[one], None if w is None else w[one], modes, products)
+    y, w, observed_mask = _path_rows(values, weights, paths)
+    vector, one = _vector(y, w, observed_mask, modes), slice(1 if shared else None)
+    gram = row_grams(observed_mask[one], None if w is None else w[one], modes, products)
     is_diagonal = _nearly_diagonal(gram)
     gram = np.einsum("tiib->tib", gram).copy() if is_diagonal else gram
     if not fitted:
@@ -551,8 +556,10 @@ def block_of(
     else:
         estimate, log_gram = least_squares(gram, vector)
     clock = times[:, None] if times.ndim == 1 else times[paths[one]].T
-    misfit = _misfit(y, w, seen, modes, estimate) if fitted else np.full(len(y), np.nan)
-    return Block(paths, clock, gram, vector, estimate, misfit, *_counts(w, seen), log_gram)
+    misfit = _misfit(y, w, observed_mask, modes, estimate) if fitted else np.full(len(y), np.nan)
+    return Block(
+        paths, clock, gram, vector, estimate, misfit, *_value_counts(w, observed_mask), log_gram
+    )
 
 
 def decoupled_block(
@@ -567,22 +574,24 @@ def decoupled_block(
 
     A row whose G is too ill conditioned to invert counts as unobserved.
     """
-    y, w, seen = _rows(values, weights, paths)
-    vector = _vector(y, w, seen, modes)
+    y, w, observed_mask = _path_rows(values, weights, paths)
+    vector = _vector(y, w, observed_mask, modes)
     gram, estimate = np.zeros((2, *vector.shape))
-    for p, t, matrix in single_grams(seen, w, modes, products):
-        found = marginal(matrix, vector[t, :, p])
-        if found is None:
-            seen[p, t] = False
+    for p, t, matrix in single_grams(observed_mask, w, modes, products):
+        marginals = marginal(matrix, vector[t, :, p])
+        if marginals is None:
+            observed_mask[p, t] = False
         else:
-            estimate[t, :, p], gram[t, :, p] = found
+            estimate[t, :, p], gram[t, :, p] = marginals
     clock = times[:, None] if times.ndim == 1 else times[paths].T
     log_gram = np.log(np.where(gram > 0, gram, 1.0)).sum((0, 1))
-    misfit, counts = _misfit(y, w, seen, modes, estimate), _counts(w, seen)
+    misfit, counts = _misfit(y, w, observed_mask, modes, estimate), _value_counts(w, observed_mask)
     return Block(paths, clock, gram, gram * estimate, estimate, misfit, *counts, log_gram)
 
 
-def _rows(values: Array, weights: Array | None, paths: Array) -> tuple[Array, Array | None, Array]:
+def _path_rows(
+    values: Array, weights: Array | None, paths: Array
+) -> tuple[Array, Array | None, Array]:
     """Values of some paths, their weights, and where there are any; each (P, T, M).
 
     Views where the paths follow one another.
@@ -593,34 +602,39 @@ def _rows(values: Array, weights: Array | None, paths: Array) -> tuple[Array, Ar
     return values[some], w, ~np.isnan(values[some])
 
 
-def _vector(y: Array, w: Array | None, seen: Array, modes: Array) -> Array:
+def _vector(y: Array, w: Array | None, observed_mask: Array, modes: Array) -> Array:
     """``b = Phi' W y`` (T, N, P), contiguous along the paths as every later step needs it."""
     out = np.empty((y.shape[1], modes.shape[1], len(y)))
     for at in few_rows(y.shape):
-        known = np.where(seen[at], y[at] if w is None else w[at] * y[at], 0.0)
-        out[at[1], :, at[0]] = (known @ modes).transpose(1, 2, 0)
+        weighted = np.where(observed_mask[at], y[at] if w is None else w[at] * y[at], 0.0)
+        out[at[1], :, at[0]] = (weighted @ modes).transpose(1, 2, 0)
     return out
 
 
-def _misfit(y: Array, w: Array | None, seen: Array, modes: Array, estimate: Array) -> Array:
+def _misfit(
+    y: Array, w: Array | None, observed_mask: Array, modes: Array, estimate: Array
+) -> Array:
     """``RSS`` of each path; (P,)."""
     out = np.zeros(len(y))
     for p, t in few_rows(y.shape):
         residual = np.ascontiguousarray(estimate[t, :, p].transpose(2, 0, 1)) @ modes.T
         np.subtract(y[p, t], residual, out=residual)
-        residual[~seen[p, t]] = 0.0
+        residual[~observed_mask[p, t]] = 0.0
         if w is not None:
             residual *= np.sqrt(w[p, t])
         out[p] += np.einsum("ptm,ptm->p", residual, residual)
     return out
 
 
-def _counts(w: Array | None, seen: Array) -> tuple[Array, Array]:
+def _value_counts(w: Array | None, observed_mask: Array) -> tuple[Array, Array]:
     """Observed values of each path, and the sum of their ``log w``; (P,)."""
-    count, logs = np.count_nonzero(seen, axis=(1, 2)).astype(float), np.zeros(len(seen))
+    count, logs = (
+        np.count_nonzero(observed_mask, axis=(1, 2)).astype(float),
+        np.zeros(len(observed_mask)),
+    )
     if w is not None:
-        for p, t in few_rows(seen.shape):
-            logs[p] += np.log(np.where(seen[p, t], w[p, t], 1.0)).sum((1, 2))
+        for p, t in few_rows(observed_mask.shape):
+            logs[p] += np.log(np.where(observed_mask[p, t], w[p, t], 1.0)).sum((1, 2))
     return count, logs
 
 
@@ -630,8 +644,9 @@ def _nearly_diagonal(gram: Array) -> bool:
     return bool(off <= DIAGONAL_TOLERANCE * diagonal.sum())
 
 
-# ---------- Many paths with one pattern, compressed to few: a likelihood whose cost forgets their
-# number
+# ---------- Many paths with one pattern, compressed to few
+#
+# The cost of the likelihood no longer depends on the number of paths.
 #
 # Where all paths share their pattern and modes are uncoupled, the log-likelihood of all paths and
 # its score are sums over paths of quadratic forms in ``(c_hat_1, ..., c_hat_T, 1)`` of each mode.
@@ -640,8 +655,8 @@ def _nearly_diagonal(gram: Array) -> bool:
 # "paths" as there are times, whose constant is no longer 1 but `Block.unit`.
 
 
-#: Paths for each row of R from which on the decomposition pays for itself within a fit.
-WORTHWHILE = 2
+#: Paths for each row of R from which on the decomposition is worth its cost within a fit.
+PATHS_PER_ROW = 2
 
 
 def rotate(collapsed: Collapsed) -> Collapsed:
@@ -651,13 +666,13 @@ def rotate(collapsed: Collapsed) -> Collapsed:
     """
     if collapsed.records is not None:  # each part would turn its paths another way
         return collapsed
-    return collapsed.changed(_rotated)
+    return collapsed.changed(_rotate_block)
 
 
-def _rotated(block: Block) -> Block:
+def _rotate_block(block: Block) -> Block:
     n_times, n_modes, n_paths = block.estimate.shape
     shared = block.is_diagonal and block.gram.shape[-1] == 1 and block.times.shape[1] == 1
-    if not shared or n_paths < WORTHWHILE * (n_times + 1):
+    if not shared or n_paths < PATHS_PER_ROW * (n_times + 1):
         return block
     rows = np.empty((n_modes, n_paths, n_times + 1))
     rows[..., :-1] = block.estimate.transpose(1, 2, 0)

@@ -1,6 +1,6 @@
 """Data in pieces, each read once where it lies, condensed to statistics or to collapsed rows.
 
-Both look at one row of values at a time: a piece is condensed to the coefficients of its rows by
+Both process one row of values at a time: a piece is condensed to the coefficients of its rows by
 itself, and the pieces of a path are joined along time when they are small. Fields are never put
 together, and chunks of times stay as they are stored.
 """
@@ -19,19 +19,19 @@ from spdelaw.statespace.collapse import (
     Collapsed,
     block_of,
     decoupled_block,
-    in_time,
+    join_in_time,
     some_paths,
     without_rows,
 )
 from spdelaw.statespace.likelihood import FEWEST_ROWS
-from spdelaw.statespace.statistics import Statistics, of_coefficients
+from spdelaw.statespace.statistics import Statistics, coefficient_statistics
 
 Array = np.ndarray
 
 #: Rows from which on a record is kept in parts.
-LONG = 2000
+LONG_RECORD_ROWS = 2000
 #: Workers for each path from which on parts are faster: they are 2.6 to 3.8 times the work.
-WORTHWHILE = 4
+WORKERS_PER_PATH = 4
 #: Bytes of Gram matrices that make a part worth a task.
 PART_BYTES = 16e6
 #: Bytes of one record from which on it is kept in parts even if there are others to work on.
@@ -58,7 +58,7 @@ def statistics_of_pieces(
     operator, gram = np.linalg.pinv(eigenfunctions), eigenfunctions.T @ eigenfunctions
     condensed = executor.map_persist(_coefficients, pieces.flat, operator)
     blocks = executor.map_persist(_statistics, pieces.by_block(condensed), times, gram, pairs)
-    return executor.tree(_sum, blocks)
+    return executor.tree(_join_statistics, blocks)
 
 
 def _coefficients(values: Array, operator: Array) -> tuple[Array, float, int]:
@@ -69,10 +69,10 @@ def _coefficients(values: Array, operator: Array) -> tuple[Array, float, int]:
 def _statistics(parts: list, times: Array, gram: Array, pairs: bool) -> Statistics | None:
     c, energy, n_points = zip(*parts, strict=True)
     joined = np.concatenate(c, axis=1)
-    return of_coefficients(joined, times, sum(energy), n_points[0], gram, pairs)
+    return coefficient_statistics(joined, times, sum(energy), n_points[0], gram, pairs)
 
 
-def _sum(a: Statistics | None, b: Statistics | None) -> Statistics | None:
+def _join_statistics(a: Statistics | None, b: Statistics | None) -> Statistics | None:
     return None if a is None or b is None else a.joined(b)
 
 
@@ -103,19 +103,19 @@ def collapse_pieces(
     n_modes, n_paths = eigenfunctions.shape[1], pieces.paths[-1].stop
     whole = 8.0 * n_paths * len(times) * n_modes**2
     decoupled = with_gaps and not executor.remote and whole > MOST_BYTES
-    clocks = [times[part] for part in pieces.times]
+    clocks = [times[chunk] for chunk in pieces.times]
     rows = [[piece, i % len(clocks)] for i, piece in enumerate(pieces.flat)]
     given = clocks, eigenfunctions, weights, products, decoupled
-    condensed = pieces.by_block(executor.map_persist(_rows, rows, *given))
-    if not decoupled and _are_long(pieces, n_modes, executor):
-        return _in_records(condensed, pieces, times, n_modes, executor)
-    parts = [[block, part.start] for block, part in zip(condensed, pieces.paths, strict=True)]
-    blocks = executor.map_persist(_in_time, parts)
-    known = tuple(executor.map(without_rows, blocks)) if executor.remote else ()
-    return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, executor, known)
+    condensed = pieces.by_block(executor.map_persist(_collapse_piece, rows, *given))
+    if not decoupled and _worth_splitting(pieces, n_modes, executor):
+        return _collapse_records(condensed, pieces, times, n_modes, executor)
+    parts = [[block, chunk.start] for block, chunk in zip(condensed, pieces.paths, strict=True)]
+    blocks = executor.map_persist(_join_block_in_time, parts)
+    metadata = tuple(executor.map(without_rows, blocks)) if executor.remote else ()
+    return Collapsed(tuple(blocks), n_paths, n_modes, decoupled, executor, metadata)
 
 
-def _rows(
+def _collapse_piece(
     piece: list,
     clocks: list[Array],
     modes: Array,
@@ -128,19 +128,21 @@ def _rows(
     given = values, clocks[piece[1]], modes, weights, products, paths
     if decoupled:
         return decoupled_block(*given)
-    seen = ~np.isnan(values)
-    return block_of(*given, bool((seen == seen[:1]).all()))
+    observed_mask = ~np.isnan(values)
+    return block_of(*given, bool((observed_mask == observed_mask[:1]).all()))
 
 
-def _are_long(pieces: Pieces, n_modes: int, executor: Executor) -> bool:
-    """Whether records are worth being kept in parts: long ones, and few, or too large for one."""
+def _worth_splitting(pieces: Pieces, n_modes: int, executor: Executor) -> bool:
+    """Whether records are kept in parts: long ones that are few, or too large for one worker."""
     n_times, n_paths = pieces.times[-1].stop, pieces.paths[-1].stop
-    if executor.workers < 2 or len(pieces.times) < 2 or n_times < LONG:
+    if executor.workers < 2 or len(pieces.times) < 2 or n_times < LONG_RECORD_ROWS:
         return False
-    return n_paths * WORTHWHILE <= executor.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+    return (
+        n_paths * WORKERS_PER_PATH <= executor.workers or 8.0 * n_times * n_modes**2 > RECORD_BYTES
+    )
 
 
-def _in_records(
+def _collapse_records(
     condensed: list[list], pieces: Pieces, times: Array, n_modes: int, executor: Executor
 ) -> Collapsed:
     """Each path as a record in parts of neighbouring chunks of times."""
@@ -155,24 +157,28 @@ def _in_records(
                 [block[chunks], path, paths.start, times[max(start - 1, 0) : start]]
                 for chunks, start in zip(ranges, starts, strict=True)
             ]
-    parts, n = executor.map_persist(_part, groups), len(ranges)
+    parts, n = executor.map_persist(_record_part, groups), len(ranges)
     records = [parts[i : i + n] for i in range(0, len(parts), n)]
-    found = Collapsed((), n_paths, n_modes, executor=executor).with_records(records)
-    return found._replace(known=tuple(map(in_time, found.by_record(found.over_rows(without_rows)))))
+    collapsed = Collapsed((), n_paths, n_modes, executor=executor).with_records(records)
+    return collapsed._replace(
+        metadata=tuple(map(join_in_time, collapsed.by_record(collapsed.over_rows(without_rows))))
+    )
 
 
-def _part(group: list) -> Block:
+def _record_part(group: list) -> Block:
     """One path of neighbouring blocks in time, ``before`` them (1,) or (0,)."""
     blocks, path, start, before = group
-    own = in_time([some_paths(block, np.arange(len(block.paths)) == path) for block in blocks])
-    return own._replace(paths=own.paths + start, before=before[:, None])
+    block_in_time = join_in_time(
+        [some_paths(block, np.arange(len(block.paths)) == path) for block in blocks]
+    )
+    return block_in_time._replace(paths=block_in_time.paths + start, before=before[:, None])
 
 
-def _in_time(part: list) -> Block:
+def _join_block_in_time(group: list) -> Block:
     """Blocks that follow one another in time as one, from path ``start`` on."""
-    blocks, start = part
-    found = in_time(blocks)
-    return found._replace(paths=found.paths + start)
+    blocks, start = group
+    block = join_in_time(blocks)
+    return block._replace(paths=block.paths + start)
 
 
 def part_slices(times: Sequence[slice], n_parts: int) -> list[slice]:
@@ -182,9 +188,9 @@ def part_slices(times: Sequence[slice], n_parts: int) -> list[slice]:
     """
     total = times[-1].stop
     length = max(FEWEST_ROWS, -(-total // max(n_parts, 1)))
-    found, first, start = [], 0, 0
+    ranges, first, start = [], 0, 0
     for i, chunk in enumerate(times):
         if chunk.stop - start >= length and total - chunk.stop >= FEWEST_ROWS:
-            found.append(slice(first, i + 1))
+            ranges.append(slice(first, i + 1))
             first, start = i + 1, chunk.stop
-    return [*found, slice(first, len(times))]
+    return [*ranges, slice(first, len(times))]

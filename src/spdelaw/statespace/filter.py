@@ -13,10 +13,10 @@ from spdelaw.statespace.chain import (
     Chain,
     Prior,
     StateSpace,
-    ahead,
     chain_of,
     full_covariance,
     moments_backward,
+    predict_step,
     predicted,
     sweep,
     without_response,
@@ -25,7 +25,7 @@ from spdelaw.statespace.collapse import Block
 from spdelaw.statespace.likelihood import informed
 from spdelaw.statespace.posterior import is_shared, solve_shared
 
-# ---------- States given the data: smoothed moments, draws from the posterior, one-step innovations
+# ---------- Smoothed moments, posterior draws, one-step innovations
 
 
 Array = np.ndarray
@@ -45,29 +45,29 @@ class Smoothed(NamedTuple):
 
 def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
     """Posterior mean and covariance of the states at every time of the block."""
-    return _smoothed(chain_of(block, state_space), state_space)
+    return _smooth_chain(chain_of(block, state_space), state_space)
 
 
 def smooth_part(pair: list, state_space: StateSpace) -> Smoothed:
-    """The same for a part of a long record, given what the other parts say of its ends."""
+    """The same for a part of a long record, given the message of the other parts."""
     part, message = pair
-    return _smoothed(informed(chain_of(part, state_space), message), state_space)
+    return _smooth_chain(informed(chain_of(part, state_space), message), state_space)
 
 
-def _smoothed(chain: Chain, state_space: StateSpace) -> Smoothed:
+def _smooth_chain(chain: Chain, state_space: StateSpace) -> Smoothed:
     """Moments at all times: with a fixed first state, mean and response to a forcing."""
     block, gram, vector, prior = chain
-    r, own = float(state_space.observation_variance), slice(len(block.before), None)
+    r, rows = float(state_space.observation_variance), slice(len(block.before), None)
     scaled = prior.scaled(r)
     if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
         solved = solve_shared(gram, vector, scaled, crosses=False)
-        mean, covariance = solved.mean[own], r * solved.covariance[own, ..., None]
+        mean, covariance = solved.mean[rows], r * solved.covariance[rows, ..., None]
     else:
         inverse, vectors, _ = sweep(gram, vector, scaled)
         mean, covariance = np.empty_like(vectors), np.empty_like(inverse)
-        for t, state, own_covariance, _ in moments_backward(inverse, vectors, scaled):
-            mean[t], covariance[t] = state, own_covariance
-        mean, covariance = mean[own], r * covariance[own]
+        for t, state, state_covariance, _ in moments_backward(inverse, vectors, scaled):
+            mean[t], covariance[t] = state, state_covariance
+        mean, covariance = mean[rows], r * covariance[rows]
     if prior.n_fixed:
         fixed = np.broadcast_to(state_space.initial.mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
@@ -83,8 +83,8 @@ class PathNormals:
 
     def standard_normal(self, size: tuple[int, ...]) -> Array:
         """Numbers of that shape, paths last."""
-        own = [generator.standard_normal(size[:-1]) for generator in self.generators]
-        return np.stack(own, axis=-1)
+        normals = [generator.standard_normal(size[:-1]) for generator in self.generators]
+        return np.stack(normals, axis=-1)
 
 
 def sample_states(
@@ -98,7 +98,7 @@ def sample_states(
     Backward sampling: ``c_T ~ N(V_T b_T', V_T)``, then
     ``c_t | c_{t+1} ~ N(V_t (b_t' + D_t' c_{t+1}), V_t)``.
     """
-    inverse, vectors, prior = _swept(block, state_space)
+    inverse, vectors, prior = _forward_sweep(block, state_space)
     start, (n_times, n_modes, n_paths) = prior.n_fixed, vectors.shape
     draws = np.empty((n_samples, n_times + start, n_modes, n_paths))
     draws[:, :start] = state_space.initial.mean[:, None]
@@ -151,35 +151,35 @@ def innovations(block: Block, state_space: StateSpace) -> OneStep:
     Independent standard normals if the model is true. NaN where a row does not determine all
     modes, and at a fixed initial state. Predictions are those of the deviation from the mean.
     """
-    swept, r = _swept(block, state_space), float(state_space.observation_variance)
+    swept, r = _forward_sweep(block, state_space), float(state_space.observation_variance)
     free, bare = slice(swept[2].n_fixed, None), without_response(block, state_space.linear)
-    of = _steps_of_one if block.estimate.shape[-1] == 1 else _steps_of_all
+    of = _errors_of_one_path if block.estimate.shape[-1] == 1 else _errors_by_time
     out = np.full((3, *block.estimate.shape), np.nan)
     out[:, free] = of(swept, bare.estimate[free], block.gram[free], r)
     return OneStep(*out)
 
 
-def _steps_of_all(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
+def _errors_by_time(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
     """Errors, predictions and deviations of free states, time by time; (3, T, N, P)."""
     out = np.empty((3, *estimate.shape))
     for t in range(len(gram)):
         out[1, t], covariance = predicted(*swept, t)
-        out[0, t], out[2, t] = _standardised(estimate[t] - out[1, t], covariance, gram[t], r)
+        out[0, t], out[2, t] = _standardise(estimate[t] - out[1, t], covariance, gram[t], r)
     return out
 
 
-def _steps_of_one(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
+def _errors_of_one_path(swept: Swept, estimate: Array, gram: Array, r: float) -> Array:
     """The same of one path, whose times are the batch; many at once."""
     (inverse, vectors, prior), out = swept, np.empty((3, *estimate.shape))
-    out[:, :1] = _steps_of_all(swept, estimate[:1], gram[:1], r)
+    out[:, :1] = _errors_by_time(swept, estimate[:1], gram[:1], r)
     many = max(1, int(BATCH_BYTES / inverse[0].nbytes))
     for first in range(1, len(gram), many):
         rows = slice(first, min(first + many, len(gram)))
         last = slice(rows.start - 1, rows.stop - 1)
         before = np.moveaxis(inverse[last, ..., 0], 0, -1)
-        mean, covariance = ahead(prior, prior.free[last, 0], before, vectors[last, :, 0].T)
-        own = np.moveaxis(gram[rows, ..., 0], 0, -1)
-        error, size = _standardised(estimate[rows, :, 0].T - mean, covariance, own, r)
+        mean, covariance = predict_step(prior, prior.free[last, 0], before, vectors[last, :, 0].T)
+        row_grams = np.moveaxis(gram[rows, ..., 0], 0, -1)
+        error, size = _standardise(estimate[rows, :, 0].T - mean, covariance, row_grams, r)
         out[:, rows, :, 0] = error.T, mean.T, size.T
     return out
 
@@ -192,7 +192,7 @@ def component_innovations(
     For complete values (P, T, M) of few components on more modes than they determine; the
     block is their collapse.
     """
-    swept, response = _swept(block, state_space), _response(block, state_space)
+    swept, response = _forward_sweep(block, state_space), _response(block, state_space)
     start = swept[2].n_fixed
     out, size = np.full((2, *values.shape), np.nan)
     noise = float(state_space.observation_variance) * np.eye(len(basis))
@@ -204,7 +204,7 @@ def component_innovations(
     return out, size
 
 
-def _swept(block: Block, state_space: StateSpace) -> Swept:
+def _forward_sweep(block: Block, state_space: StateSpace) -> Swept:
     _, gram, vector, prior = chain_of(block, state_space)
     r = float(state_space.observation_variance)
     return *sweep(gram / r, vector / r, prior)[:2], prior
@@ -215,7 +215,7 @@ def _response(block: Block, state_space: StateSpace) -> Array:
     return np.moveaxis(state_space.linear.response(block.times), -1, 1)
 
 
-def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
+def _standardise(error: Array, covariance: Array, gram: Array, r: float) -> tuple[Array, Array]:
     """``L^-1 e`` of errors (N, P) with ``L L' = covariance + r G^-1``, and ``diag L``.
 
     NaN where G is singular.
@@ -243,9 +243,9 @@ def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tup
     return out, size
 
 
-# ---------- Forward filter and backward smoother for any dynamics, on collapsed observations
+# ---------- Forward filter and backward smoother for any dynamics
 #
-# A row with ``G = L L'`` tells of the state what ``L' c`` with white noise of variance r would. The
+# A row with ``G = L L'`` is equivalent to observing ``L' c`` with white noise of variance r. The
 # state before it is N(m, P); with ``S = L' P L + r`` and the gain ``K = P L S^-1`` it is after it
 #
 #     m+ = m + K L' (c_hat - m),    P+ = (1 - K L') P (1 - K L')' + r K K',
@@ -254,7 +254,7 @@ def _standardised(error: Array, covariance: Array, gram: Array, r: float) -> tup
 #
 #     -1/2 [ n log(2 pi r) + log|S / r| + misfit / r + e' S^-1 e ],    e = L' (c_hat - m).
 #
-# Nothing is divided by r but what is known, so that noise may be as small as rounding. For linear
+# Only known terms are divided by r, so that noise may be as small as rounding. For linear
 # dynamics this is the likelihood of `evaluate_likelihood` in another order of summation; for others
 # it is that of the Gaussian closure which their moments are.
 
@@ -299,7 +299,7 @@ def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filt
         log, m, p = update(m, p, *row, r)
         logs.append(log)
         after.append((m, p))
-    # What no state enters goes to the first row.
+    # Terms that do not depend on the state are added to the first row.
     count, misfit = block.n_values[path] * np.log(2 * np.pi * r), block.misfit[path] / r
     logs[0] += float(-0.5 * (count + misfit - block.log_weight[path]))
     m, p, earlier, wider = (np.stack(x) for y in (after, before) for x in zip(*y, strict=True))
@@ -311,24 +311,24 @@ def update(
 ) -> tuple[float, Array, Array]:
     """Log density of a row given the past, and the moments of the state after it.
 
-    Without what no state enters, ``-1/2 [n log(2 pi r) + misfit / r]``.
+    Without the terms that do not depend on the state, ``-1/2 [n log(2 pi r) + misfit / r]``.
     """
     if not gram.any():
         return 0.0, m, p
-    root = _root(gram)
+    root = _gram_root(gram)
     spread = p @ root
     inner = root.T @ spread
     inner[np.diag_indices_from(inner)] += r
     gain = np.linalg.solve(inner, spread.T).T
     error = root.T @ (estimate - m)
     energy = error @ np.linalg.solve(inner, error)
-    rest = np.eye(len(m)) - gain @ root.T
+    complement = np.eye(len(m)) - gain @ root.T
     log_ratio = np.linalg.slogdet(inner)[1] - len(inner) * np.log(r)
-    after = rest @ p @ rest.T + r * gain @ gain.T
+    after = complement @ p @ complement.T + r * gain @ gain.T
     return float(-0.5 * (log_ratio + energy)), m + gain @ error, after
 
 
-def _root(gram: Array) -> Array:
+def _gram_root(gram: Array) -> Array:
     """``L`` with ``G = L L'``, (N, rank)."""
     try:
         return np.linalg.cholesky(gram)

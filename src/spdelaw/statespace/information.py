@@ -21,10 +21,9 @@ from spdelaw.statespace.posterior import (
     solve_tridiagonal,
 )
 
-# ---------- Expected information on drift, noise and observation variance of a coupled, stationary
-# law
+# ---------- Expected information of a coupled, stationary law
 #
-# Least-squares coefficients seen at equal steps with the Gram matrix ``G`` have the spectral
+# Least-squares coefficients observed at equal steps with the Gram matrix ``G`` have the spectral
 # density
 #
 #     f(w) = H Omega H* + r G^-1,    H = (1 - F z)^-1,  z = e^(-i w),
@@ -43,11 +42,11 @@ from spdelaw.statespace.posterior import (
 Array = np.ndarray
 
 #: Frequencies between 0 and pi at which the integral is taken.
-FREQUENCIES = 96
+N_FREQUENCIES = 96
 #: Largest condition number of the eigenvectors of a drift that the chain rule goes through.
-CONDITION = 1e6
+MAX_CONDITION = 1e6
 #: Directions along which a transition is differentiated at once.
-AT_ONCE = 32
+DIRECTIONS_AT_ONCE = 32
 
 
 class Tangents(NamedTuple):
@@ -55,7 +54,7 @@ class Tangents(NamedTuple):
 
     Attributes:
         factor, covariance: ``F`` and ``Omega``, (N, N).
-        by_factor: of F along those that move the drift, which come first; (a, N, N).
+        by_factor: of F along the directions of the drift, which come first; (a, N, N).
         by_covariance: of Omega along all, (p, N, N).
     """
 
@@ -76,32 +75,36 @@ def tangents(space: StateSpace, by_drift: Array, by_noise: Array, dt: float) -> 
     """
     a, q = (operators.as_matrix(x) for x in (space.linear.drift, space.linear.noise))
     rates, v = np.linalg.eig(a)
-    if not np.linalg.cond(v) < CONDITION or not rates.real.min() > 0:
+    if not np.linalg.cond(v) < MAX_CONDITION or not rates.real.min() > 0:
         return None
     w, n_drift = np.linalg.inv(v), len(by_drift)
-    pairs = rates[:, None] + rates.conj()
-    p = (w @ q @ w.conj().T) / pairs
+    rate_sums = rates[:, None] + rates.conj()
+    p = (w @ q @ w.conj().T) / rate_sums
     decay = np.exp(-rates * dt)
-    kept = ((1.0 - decay[:, None] * decay.conj()) / pairs)[:, None]
-    slopes, late = _slopes(rates, decay, dt)[:, None], p * decay.conj()
+    kept = ((1.0 - decay[:, None] * decay.conj()) / rate_sums)[:, None]
+    slopes, late = _divided_differences(rates, decay, dt)[:, None], p * decay.conj()
     by_factor = np.empty((n_drift, *a.shape))
     by_covariance = np.empty((n_drift + len(by_noise), *a.shape))
-    for some in _chunks(n_drift):
-        turned = _between(w, _turned(by_drift[some]), v)
+    for some in _direction_chunks(n_drift):
+        turned = _sandwich(w, _swap_stack(by_drift[some]), v)
         by_f = turned * slopes
-        by_p = kept * _hermitian(_times(turned, p)) + _hermitian(_times(by_f, late))
-        by_factor[some] = _turned(_between(v, by_f, w).real)
-        by_covariance[:n_drift][some] = _turned(_between(v, by_p, v.conj().T).real)
-    for some in _chunks(len(by_noise)):
-        by_p = kept * _between(w, _turned(by_noise[some]), w.conj().T)
-        by_covariance[n_drift:][some] = _turned(_between(v, by_p, v.conj().T).real)
+        by_p = kept * _hermitian(_multiply_stack(turned, p)) + _hermitian(
+            _multiply_stack(by_f, late)
+        )
+        by_factor[some] = _swap_stack(_sandwich(v, by_f, w).real)
+        by_covariance[:n_drift][some] = _swap_stack(_sandwich(v, by_p, v.conj().T).real)
+    for some in _direction_chunks(len(by_noise)):
+        by_p = kept * _sandwich(w, _swap_stack(by_noise[some]), w.conj().T)
+        by_covariance[n_drift:][some] = _swap_stack(_sandwich(v, by_p, v.conj().T).real)
     step = space.linear.over(np.array([dt]))
     return Tangents(step.factor[0], step.covariance[0], by_factor, by_covariance)
 
 
-def _chunks(size: int) -> Iterator[slice]:
+def _direction_chunks(size: int) -> Iterator[slice]:
     """Directions that stay in the cache together."""
-    return (slice(start, start + AT_ONCE) for start in range(0, size, AT_ONCE))
+    return (
+        slice(start, start + DIRECTIONS_AT_ONCE) for start in range(0, size, DIRECTIONS_AT_ONCE)
+    )
 
 
 def _hermitian(turned: Array) -> Array:
@@ -109,12 +112,12 @@ def _hermitian(turned: Array) -> Array:
     return -(turned + np.swapaxes(turned, 0, 2).conj())
 
 
-def _turned(stack: Array) -> Array:
+def _swap_stack(stack: Array) -> Array:
     """A stack (p, N, N) as (N, p, N), or back: products from both sides are one call each then."""
     return np.ascontiguousarray(np.swapaxes(stack, 0, 1))
 
 
-def _times(stack: Array, matrix: Array) -> Array:
+def _multiply_stack(stack: Array, matrix: Array) -> Array:
     """``stack_k matrix`` as one product; thousands of small ones take several times as long."""
     rows = stack.reshape(-1, stack.shape[-1])
     if not (np.iscomplexobj(matrix) and np.isrealobj(rows)):
@@ -124,12 +127,12 @@ def _times(stack: Array, matrix: Array) -> Array:
     return out.reshape(stack.shape)
 
 
-def _between(left: Array, stack: Array, right: Array) -> Array:
+def _sandwich(left: Array, stack: Array, right: Array) -> Array:
     """``left stack_k right`` of a turned stack (N, p, N)."""
-    return (left @ _times(stack, right).reshape(len(left), -1)).reshape(stack.shape)
+    return (left @ _multiply_stack(stack, right).reshape(len(left), -1)).reshape(stack.shape)
 
 
-def _slopes(rates: Array, decay: Array, dt: float) -> Array:
+def _divided_differences(rates: Array, decay: Array, dt: float) -> Array:
     """``(e^(-a dt) - e^(-b dt)) / (a - b)`` of all pairs of rates, its limit of equal ones."""
     gap = rates[:, None] - rates
     close = np.abs(gap) * dt < 1e-6
@@ -137,60 +140,62 @@ def _slopes(rates: Array, decay: Array, dt: float) -> Array:
     return np.where(close, middle, (decay[:, None] - decay) / np.where(close, 1.0, gap))
 
 
-def complete_information(way: Tangents, n_steps: float, before: Array) -> Array:
+def complete_information(tangent: Tangents, n_steps: float, before: Array) -> Array:
     """Information of n complete, noise-free steps of one length; (p, p).
 
     ``tr(Omega^-1 dF S00 dF') + n/2 tr(Omega^-1 dOmega Omega^-1 dOmega)``, ``before`` being S00.
     """
-    root = np.linalg.inv(np.linalg.cholesky(way.covariance))
+    root = np.linalg.inv(np.linalg.cholesky(tangent.covariance))
     spread = np.linalg.cholesky(before)
     half = np.sqrt(0.5 * n_steps) * root
-    found = _squared(_between(half, _turned(way.by_covariance), root.T))
-    n_drift = len(way.by_factor)
-    found[:n_drift, :n_drift] += _squared(_between(root, _turned(way.by_factor), spread))
-    return found
+    information = _pair_products(_sandwich(half, _swap_stack(tangent.by_covariance), root.T))
+    n_drift = len(tangent.by_factor)
+    information[:n_drift, :n_drift] += _pair_products(
+        _sandwich(root, _swap_stack(tangent.by_factor), spread)
+    )
+    return information
 
 
-def _squared(stack: Array) -> Array:
+def _pair_products(stack: Array) -> Array:
     """Products of all pairs of matrices of a turned stack."""
-    flat = _turned(stack).reshape(stack.shape[1], -1)
+    flat = _swap_stack(stack).reshape(stack.shape[1], -1)
     return flat @ flat.T
 
 
-def expected_information(way: Tangents, error: Array, n_times: float) -> Array:
-    """Information of stationary coefficients seen with noise; (p + 1, p + 1).
+def expected_information(tangent: Tangents, error: Array, n_times: float) -> Array:
+    """Information of stationary coefficients observed with noise; (p + 1, p + 1).
 
     Args:
-        way: derivatives along the directions.
+        tangent: derivatives along the directions.
         error: covariance ``r G^-1`` of the noise in the coefficients, (N, N); the last direction
             is the logarithm of r.
         n_times: times of all paths together.
     """
     n = len(error)
-    z = np.exp(-1j * np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)[:, None, None]
-    h = np.linalg.inv(np.eye(n) - z * way.factor)
-    x = h @ way.covariance @ _adjoint(h)
+    z = np.exp(-1j * np.pi * (np.arange(N_FREQUENCIES) + 0.5) / N_FREQUENCIES)[:, None, None]
+    h = np.linalg.inv(np.eye(n) - z * tangent.factor)
+    x = h @ tangent.covariance @ _adjoint(h)
     inverse = np.linalg.inv(x + error)
-    left, seen = _adjoint(h) @ inverse, x @ inverse
-    b, m, noise = left @ h, z * (seen @ h), inverse @ error
+    left, signal_share = _adjoint(h) @ inverse, x @ inverse
+    b, m, noise = left @ h, z * (signal_share @ h), inverse @ error
     through = error @ inverse @ h
     # By entries (a, b) and (c, d): z^2 M_bc M_da + B_ca W_bd, z B_da M_bc and B_da B_bc.
-    ff = _pairs(m, m).transpose(3, 0, 1, 2) + _pairs(b, seen @ x).transpose(1, 2, 0, 3)
+    ff = _pairs(m, m).transpose(3, 0, 1, 2) + _pairs(b, signal_share @ x).transpose(1, 2, 0, 3)
     fo, oo = _pairs(b, m).transpose(1, 2, 3, 0), _pairs(b, b).transpose(1, 2, 3, 0)
-    fr, orr = (z * (seen @ through)).sum(0).real.T, (left @ through).sum(0).real.T
+    fr, orr = (z * (signal_share @ through)).sum(0).real.T, (left @ through).sum(0).real.T
     rr = float(np.einsum("kij,kji->", noise, noise).real)
-    by_f, by_o = _rows(way.by_factor), _rows(way.by_covariance)
+    by_f, by_o = _rows(tangent.by_factor), _rows(tangent.by_covariance)
     n_drift, n_all = len(by_f), len(by_o)
-    found = np.zeros((n_all + 1, n_all + 1))
-    found[:n_all, :n_all] = by_o @ oo.reshape(n * n, -1) @ by_o.T
+    information = np.zeros((n_all + 1, n_all + 1))
+    information[:n_all, :n_all] = by_o @ oo.reshape(n * n, -1) @ by_o.T
     mixed = 2.0 * by_f @ fo.reshape(n * n, -1) @ by_o.T
-    found[:n_drift, :n_all] += mixed
-    found[:n_all, :n_drift] += mixed.T
-    found[:n_drift, :n_drift] += 2.0 * by_f @ ff.reshape(n * n, -1) @ by_f.T
-    found[:n_all, -1] = by_o @ orr.ravel()
-    found[:n_drift, -1] += 2.0 * by_f @ fr.ravel()
-    found[-1, :-1], found[-1, -1] = found[:-1, -1], rr
-    return 0.5 * n_times / FREQUENCIES * found
+    information[:n_drift, :n_all] += mixed
+    information[:n_all, :n_drift] += mixed.T
+    information[:n_drift, :n_drift] += 2.0 * by_f @ ff.reshape(n * n, -1) @ by_f.T
+    information[:n_all, -1] = by_o @ orr.ravel()
+    information[:n_drift, -1] += 2.0 * by_f @ fr.ravel()
+    information[-1, :-1], information[-1, -1] = information[:-1, -1], rr
+    return 0.5 * n_times / N_FREQUENCIES * information
 
 
 def _adjoint(a: Array) -> Array:
@@ -209,7 +214,7 @@ def _pairs(a: Array, b: Array) -> Array:
     return (one.T @ two).reshape(n, n, n, n)
 
 
-# ---------- Observed information of a law of single modes behind gaps, by Louis' identity
+# ---------- Observed information of independent modes, by Louis' identity
 #
 # With ``s`` the score of states and data together (Louis 1982),
 #
@@ -228,21 +233,21 @@ def _pairs(a: Array, b: Array) -> Array:
 # blocks stand for two evaluations per number.
 
 
-#: Share of its diagonal below which a lag adds nothing, and the most lags that pay.
-LAST_LAG, MOST_LAGS = 1e-11, 60
+#: Relative size below which a lag is negligible, and the most lags that are worth it.
+LAG_TOLERANCE, MOST_LAGS = 1e-11, 60
 #: Numbers of one lag, columns of data and kinds of step up to which this is the cheaper way.
 MOST_NUMBERS, MOST_COLUMNS, MOST_KINDS = 2e7, 8, 4
 #: Relative step of the differences of the frozen score.
-STEP = 1e-4
+DIFFERENCE_STEP = 1e-4
 
 
 class Directions(NamedTuple):
     """Derivatives of the prior by drift, noise and first variance of each mode; D = 3.
 
     Attributes:
-        kind: what a position has before and after it, (T,).
+        kind: which steps lead to and from a position, (T,).
         within: of the diagonal of the prior's precision, (D, N, kinds).
-        between: of what is next to it, (D, N, U).
+        between: of the off-diagonal blocks, (D, N, U).
         first: of the vector at the first free state, (D, N).
         by_mean: the same by the initial mean, (N,).
     """
@@ -259,24 +264,24 @@ def observed_information(
 ) -> Array | None:
     """``-d2 log p`` by drift, noise, first variance and mean of modes, and r; (4 N + 1, 4 N + 1).
 
-    None where differences are the better way: modes that data leave apart or a law couples, many
-    patterns, lags that do not die out.
+    None where differences are the better way: modes that the data do not couple or that the law
+    couples, many patterns, lags that do not decay.
     """
-    if not _is_able(collapsed, state_space):
+    if not _is_supported(collapsed, state_space):
         return None
     total = np.zeros((4 * state_space.n_modes + 1,) * 2)
     for block in collapsed.blocks:
         try:
-            found = _of_block(block, state_space, use_misfit)
+            block_information = _block_information(block, state_space, use_misfit)
         except np.linalg.LinAlgError:
             return None
-        if found is None:
+        if block_information is None:
             return None
-        total += found
+        total += block_information
     return total if np.isfinite(total).all() else None
 
 
-def _is_able(collapsed: Collapsed, state_space: StateSpace) -> bool:
+def _is_supported(collapsed: Collapsed, state_space: StateSpace) -> bool:
     linear = state_space.linear
     plain = state_space.is_diagonal and linear.season is None and not linear.is_driven
     if not plain or collapsed.records is not None or collapsed.executor.remote:
@@ -290,7 +295,7 @@ def _is_able(collapsed: Collapsed, state_space: StateSpace) -> bool:
     )
 
 
-def _of_block(block: Block, space: StateSpace, use_misfit: bool) -> Array | None:
+def _block_information(block: Block, space: StateSpace, use_misfit: bool) -> Array | None:
     r, (_, gram, vector, prior) = float(space.observation_variance), chain_of(block, space)
     if prior.factor.shape[-1] > MOST_KINDS or not is_shared(block.gram, prior):
         return None
@@ -299,43 +304,47 @@ def _of_block(block: Block, space: StateSpace, use_misfit: bool) -> Array | None
     covariance = _score_covariance(block, space, prior, chain)
     if covariance is None:
         return None
-    found = _complete(block, space, post, use_misfit) - covariance
+    information = _complete_score_information(block, space, post, use_misfit) - covariance
     mean = slice(3 * space.n_modes, 4 * space.n_modes)  # there the likelihood is quadratic
-    found[mean, mean] = score(block, space, prior, post, use_misfit).initial_information
-    return found
+    information[mean, mean] = score(block, space, prior, post, use_misfit).initial_information
+    return information
 
 
 # -- the complete part ------------------------------------------------------------------------
-def _complete(block: Block, space: StateSpace, post: Posterior, use_misfit: bool) -> Array:
-    """``-d2`` of the expected complete log-likelihood; modes do not meet in it but through r."""
+def _complete_score_information(
+    block: Block, space: StateSpace, post: Posterior, use_misfit: bool
+) -> Array:
+    """``-d2`` of the expected complete log-likelihood, in which only r couples the modes."""
     n, initial, r = space.n_modes, space.initial, float(space.observation_variance)
     at = [space.linear.drift, space.linear.noise, initial.covariance, initial.mean]
 
-    def slope(numbers: list[Array], own: float) -> Array:
+    def slope(numbers: list[Array], variance: float) -> Array:
         drift, noise, spread, mean = numbers
         linear = type(space.linear)(drift, noise)
-        moved = StateSpace(linear, initial._replace(mean=mean, covariance=spread), np.asarray(own))
-        frozen = post._replace(gram_trace=post.gram_trace * r / own)
-        return _flat(score(block, moved, chain_prior(moved, block.times), frozen, use_misfit))
+        moved = StateSpace(
+            linear, initial._replace(mean=mean, covariance=spread), np.asarray(variance)
+        )
+        frozen = post._replace(gram_trace=post.gram_trace * r / variance)
+        return _flat_score(score(block, moved, chain_prior(moved, block.times), frozen, use_misfit))
 
-    found, index = np.zeros((4 * n + 1,) * 2), np.arange(n)
-    for i, own in enumerate(at):
-        h = STEP * (np.abs(own) + (i == 3) * np.sqrt(np.abs(at[1] / at[0])))
-        ends = [slope([*at[:i], own + way * h, *at[i + 1 :]], r) for way in (-1.0, 1.0)]
+    information, index = np.zeros((4 * n + 1,) * 2), np.arange(n)
+    for i, value in enumerate(at):
+        h = DIFFERENCE_STEP * (np.abs(value) + (i == 3) * np.sqrt(np.abs(at[1] / at[0])))
+        ends = [slope([*at[:i], value + sign * h, *at[i + 1 :]], r) for sign in (-1.0, 1.0)]
         by = np.divide(ends[0] - ends[1], 2.0 * np.tile(np.maximum(h, 1e-300), 5)[: 4 * n + 1])
         for j in range(4):
-            found[j * n + index, i * n + index] = by[j * n + index]
-    ends = [slope(at, r * (1.0 + way * STEP)) for way in (-1.0, 1.0)]
-    found[-1] = found[:, -1] = (ends[0] - ends[1]) / (2.0 * STEP * r)
+            information[j * n + index, i * n + index] = by[j * n + index]
+    ends = [slope(at, r * (1.0 + sign * DIFFERENCE_STEP)) for sign in (-1.0, 1.0)]
+    information[-1] = information[:, -1] = (ends[0] - ends[1]) / (2.0 * DIFFERENCE_STEP * r)
     # In closed form, less the number of states in `_score_covariance`: the two nearly cancel.
     count = density(block, use_misfit)[1].sum() - len(block.paths) * len(post.mean) * n
-    found[-1, -1] = 2.0 * slope(at, r)[-1] / r + 0.5 * count / r**2
-    return 0.5 * (found + found.T)
+    information[-1, -1] = 2.0 * slope(at, r)[-1] / r + 0.5 * count / r**2
+    return 0.5 * (information + information.T)
 
 
-def _flat(found: Evaluation) -> Array:
+def _flat_score(evaluation: Evaluation) -> Array:
     """Gradients in the order of `observed_information`."""
-    _, drift, noise, mean, spread, r, *_ = found
+    _, drift, noise, mean, spread, r, *_ = evaluation
     return np.hstack([drift, noise, spread, mean, r])
 
 
@@ -343,25 +352,25 @@ def _flat(found: Evaluation) -> Array:
 def _score_covariance(
     block: Block, space: StateSpace, prior: Prior, chain: ChainSolution
 ) -> Array | None:
-    """``Cov(s | y)``, without ``1 / (2 r^2)`` per state in the last entry (`_complete` has it).
+    """``Cov(s | y)``, without ``1 / (2 r^2)`` per state in the last entry.
 
-    The states' covariances in ``chain`` are in units of r.
+    `_complete_score_information` has that term. Covariances in ``chain`` are in units of r.
     """
     n, r, n_paths = space.n_modes, float(space.observation_variance), len(block.paths)
-    way = _directions(space, prior)
-    traces = _traces(r * chain.covariance, r * chain.cross, prior.free[:, 0], way)
+    directions = _directions(space, prior)
+    traces = _traces(r * chain.covariance, r * chain.cross, prior.free[:, 0], directions)
     if traces is None:
         return None
     # Directions that scale the whole prior of a mode stand for it: K = sum of -q dK/dq - v dK/dv.
     scale = np.concatenate([np.zeros(n), -space.linear.noise, -space.initial.covariance])
     by_prior = np.einsum("a,ab->b", scale, traces)
-    within = _single_traces(r * chain.covariance, r * chain.cross, prior.free[:, 0], way)
+    within = _single_traces(r * chain.covariance, r * chain.cross, prior.free[:, 0], directions)
     mixed = (by_prior - within) / r
     alone = scale @ (by_prior - 2.0 * within) / r**2
     out, m = np.zeros((4 * n + 1,) * 2), 3 * n
     out[:m, :m], out[-1, -1] = 0.5 * n_paths * traces, 0.5 * n_paths * alone
     out[:m, -1] = out[-1, :m] = 0.5 * n_paths * mixed
-    return out + _of_means(block, prior, chain, way, r)
+    return out + _mean_covariance(block, prior, chain, directions, r)
 
 
 def _directions(space: StateSpace, prior: Prior) -> Directions:
@@ -369,7 +378,7 @@ def _directions(space: StateSpace, prior: Prior) -> Directions:
     step, which, w = prior.transition, prior.free[:, 0], prior.weight
     f, zero = prior.factor, np.zeros_like(prior.factor)
     n_kinds, initial = f.shape[-1], space.initial
-    slopes = _louis_slopes(step, len(initial.mean))
+    slopes = _transition_slopes(step, len(initial.mean))
     by_f = np.stack([slopes[0].T, zero, zero])
     by_w = -(w**2) * np.stack([slopes[1].T, slopes[2].T, zero])
     by_pull, by_d = f**2 * by_w + 2.0 * f * w * by_f, f * by_w + w * by_f
@@ -390,7 +399,7 @@ def _directions(space: StateSpace, prior: Prior) -> Directions:
     return Directions(kind.reshape(-1), within, -by_d, first, by_mean)
 
 
-def _louis_slopes(step: Transition, n_modes: int) -> tuple[Array, Array, Array]:
+def _transition_slopes(step: Transition, n_modes: int) -> tuple[Array, Array, Array]:
     """``dF / d lambda``, ``dOmega / d lambda`` and ``dOmega / dq``; (U, N) each."""
     n_kinds = len(step.factor)
     out = np.empty((3, n_kinds, n_modes))
@@ -402,17 +411,19 @@ def _louis_slopes(step: Transition, n_modes: int) -> tuple[Array, Array, Array]:
     return out[0], out[1], out[2]
 
 
-def _traces(covariance: Array, cross: Array, which: Array, way: Directions) -> Array | None:
-    """``tr(A_a Sigma A_b Sigma)`` of all pairs; (3 N, 3 N), or None where lags do not die out."""
+def _traces(covariance: Array, cross: Array, which: Array, directions: Directions) -> Array | None:
+    """``tr(A_a Sigma A_b Sigma)`` of all pairs; (3 N, 3 N), or None where lags do not decay."""
     gain = np.swapaxes(np.linalg.solve(covariance[1:], np.swapaxes(cross, 1, 2)), 1, 2)
     last, now, then = np.swapaxes(cross, 1, 2), covariance, cross
     total, sizes = np.zeros((3, 3, *covariance.shape[1:])), list[float]()
     for k in range(len(covariance)):
-        own = _at_lag(k, last, now, then, which, way)
-        total += own if k == 0 else own + own.transpose(1, 0, 3, 2)
+        lag_traces = _traces_at_lag(k, last, now, then, which, directions)
+        total += lag_traces if k == 0 else lag_traces + lag_traces.transpose(1, 0, 3, 2)
         diagonal = np.sqrt(np.einsum("aaii->ai", total).clip(1e-300))
-        sizes.append(float((np.abs(own) / np.einsum("ai,bj->abij", diagonal, diagonal)).max()))
-        if sizes[-1] < LAST_LAG or len(then) == 0:
+        sizes.append(
+            float((np.abs(lag_traces) / np.einsum("ai,bj->abij", diagonal, diagonal)).max())
+        )
+        if sizes[-1] < LAG_TOLERANCE or len(then) == 0:
             break
         if k >= MOST_LAGS or (k >= 8 and _lags_left(sizes) > MOST_LAGS - k):
             return None
@@ -422,27 +433,29 @@ def _traces(covariance: Array, cross: Array, which: Array, way: Directions) -> A
 
 
 def _lags_left(sizes: list[float]) -> float:
-    """Lags until the last one adds nothing, at the rate of the last four."""
+    """Lags until they are negligible, at the rate of the last four."""
     rate = np.log(sizes[-1] / sizes[-5]) / 4.0
-    return float(np.log(LAST_LAG / sizes[-1]) / rate) if rate < 0 else np.inf
+    return float(np.log(LAG_TOLERANCE / sizes[-1]) / rate) if rate < 0 else np.inf
 
 
-def _at_lag(k: int, last: Array, now: Array, then: Array, which: Array, way: Directions) -> Array:
-    """What pairs of positions t and t + k add, ``(a, b, i, j)`` with a, i at t.
+def _traces_at_lag(
+    k: int, last: Array, now: Array, then: Array, which: Array, directions: Directions
+) -> Array:
+    """Contribution of all positions t and t + k, ``(a, b, i, j)`` with a, i at t.
 
     ``last``, ``now`` and ``then`` are ``X_{k-1}`` from the second time on, ``X_k`` and ``X_{k+1}``.
     """
-    within, between, size = way.within, way.between, len(now)
-    here, there = way.kind[:size], way.kind[k:]
-    found = _weighted(now * now, here, there, within, within)
+    within, between, size = directions.within, directions.between, len(now)
+    here, there = directions.kind[:size], directions.kind[k:]
+    total = _weighted(now * now, here, there, within, within)
     if n := len(then):  # b between t + k and the next
         step = which[k:]
-        found += 2.0 * _weighted(now[:n] * then, here[:n], step, within, between)
-        own = now[:n] * now[1:] + then * last[:n]
-        found += 2.0 * _weighted(own, which[:n], step, between, between)
+        total += 2.0 * _weighted(now[:n] * then, here[:n], step, within, between)
+        products = now[:n] * now[1:] + then * last[:n]
+        total += 2.0 * _weighted(products, which[:n], step, between, between)
     if n := len(last):  # a between t and the next
-        found += 2.0 * _weighted(now[:n] * last, which[:n], there[:n], between, within)
-    return found
+        total += 2.0 * _weighted(now[:n] * last, which[:n], there[:n], between, within)
+    return total
 
 
 def _weighted(products: Array, left: Array, right: Array, a: Array, b: Array) -> Array:
@@ -454,42 +467,47 @@ def _weighted(products: Array, left: Array, right: Array, a: Array, b: Array) ->
     return np.einsum("aiu,bju,uij->abij", one, two, sums, optimize=True)
 
 
-def _single_traces(covariance: Array, cross: Array, which: Array, way: Directions) -> Array:
+def _single_traces(covariance: Array, cross: Array, which: Array, directions: Directions) -> Array:
     """``tr(A_a Sigma)``; (3 N,)."""
     variance, lag = (np.einsum("tii->ti", x) for x in (covariance, cross))
-    found = np.einsum("ait,ti->ai", way.within[..., way.kind], variance)
-    return (found + 2.0 * np.einsum("ait,ti->ai", way.between[..., which], lag)).ravel()
+    traces = np.einsum("ait,ti->ai", directions.within[..., directions.kind], variance)
+    return (traces + 2.0 * np.einsum("ait,ti->ai", directions.between[..., which], lag)).ravel()
 
 
-def _of_means(block: Block, prior: Prior, chain: ChainSolution, way: Directions, r: float) -> Array:
+def _mean_covariance(
+    block: Block, prior: Prior, chain: ChainSolution, directions: Directions, r: float
+) -> Array:
     """``g_a' Sigma g_b`` of all directions, summed over columns; (4 N + 1, 4 N + 1)."""
     n, which, start = chain.mean.shape[1], prior.free[:, 0], prior.n_fixed
     gram, index, kinds = block.gram[start:, ..., 0], np.arange(n), range(2 if start else 3)
-    own, d = prior.scaled(r).own()[..., 0], np.moveaxis(r * prior.coupling, -1, 0)
+    prior_blocks, d = (
+        prior.scaled(r).diagonal_blocks()[..., 0],
+        np.moveaxis(r * prior.coupling, -1, 0),
+    )
     out = np.zeros((4 * n + 1,) * 2)
     for p, mu in enumerate(np.moveaxis(chain.mean, -1, 0)):
-        pulls = [_pull(way, a, which, mu) for a in kinds]
+        pulls = [_pull(directions, a, which, mu) for a in kinds]
         noise = ((gram @ mu[..., None])[..., 0] - block.vector[start:, :, p]) / -(r**2)
         for b in (*kinds, 3):
             right = np.zeros((*mu.shape, n + (b == 3)))
             if b == 3:
-                right[0, index, index], right[..., -1] = -way.by_mean, noise
+                right[0, index, index], right[..., -1] = -directions.by_mean, noise
             else:
                 right[:, index, index] = pulls[b]
-            found = solve_tridiagonal(gram, d, right, own, which, crosses=False)
-            carried, columns = r * found.mean, slice(b * n, (b + 1) * n + (b == 3))
+            solution = solve_tridiagonal(gram, d, right, prior_blocks, which, crosses=False)
+            carried, columns = r * solution.mean, slice(b * n, (b + 1) * n + (b == 3))
             for a in kinds:
                 out[a * n + index, columns] += np.einsum("ti,tib->ib", pulls[a], carried)
-            out[3 * n + index, columns] -= way.by_mean[:, None] * carried[0]
+            out[3 * n + index, columns] -= directions.by_mean[:, None] * carried[0]
             out[-1, columns] += np.tensordot(noise, carried, 2)
     return out
 
 
-def _pull(way: Directions, a: int, which: Array, mu: Array) -> Array:
+def _pull(directions: Directions, a: int, which: Array, mu: Array) -> Array:
     """``g_a`` of all modes, each of which it touches alone; (T, N)."""
-    between = way.between[a][:, which].T
-    out = way.within[a][:, way.kind].T * mu
+    between = directions.between[a][:, which].T
+    out = directions.within[a][:, directions.kind].T * mu
     out[:-1] += between * mu[1:]
     out[1:] += between * mu[:-1]
-    out[0] -= way.first[a]
+    out[0] -= directions.first[a]
     return out

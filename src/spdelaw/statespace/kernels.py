@@ -12,9 +12,10 @@ from numba.extending import get_cython_function_address, intrinsic
 
 from spdelaw.statespace.posterior import compiled
 
-# ---------- The dense kernel of `model._chain` as machine code, where numba is installed
+# ---------- Chains of many paths with their own Gram matrices
 #
-# Paths are taken a few at a time, as lanes of the innermost loops: every operation on a matrix is
+# The elimination of `spdelaw.statespace.chain.sweep` and the smoother, with diagonal priors. Paths
+# are taken a few at a time, as lanes of the innermost loops: every operation on a matrix is
 # one loop over lanes, which the compiler turns into vector instructions, and the blocks of a
 # step stay in the processor's cache. The arithmetic is that of the NumPy kernel.
 
@@ -77,20 +78,26 @@ def _apply(a: Array, x: Array, out: Array) -> None:
 
 @compiled
 def _forward_paths(
-    gram: Array, own: Array, d: Array, first: int, inverse: Array, vectors: Array, logs: Array
+    gram: Array,
+    prior_diagonal: Array,
+    d: Array,
+    first: int,
+    inverse: Array,
+    vectors: Array,
+    logs: Array,
 ) -> None:
-    """Elimination ``S_t' = G_t + own_t - D V_{t-1} D``, ``b_t' = b_t + D V_{t-1} b_{t-1}'``."""
+    """Elimination ``S_t' = G_t + K_t - D V_{t-1} D``, ``b_t' = b_t + D V_{t-1} b_{t-1}'``."""
     n_times, n, _, lanes = inverse.shape
     a, work = np.empty((n, n, lanes)), np.empty((4, n, lanes))
     row, scaled, carried, coupling = work[0], work[1], work[2], work[3]
-    product, stride = np.empty(lanes), 1 if own.shape[2] > 1 else 0
+    product, stride = np.empty(lanes), 1 if prior_diagonal.shape[2] > 1 else 0
     for t in range(n_times):
         for i in range(n):
             for j in range(i + 1):
                 for l in range(lanes):
                     a[i, j, l] = gram[t, i, j, first + l]
             for l in range(lanes):
-                a[i, i, l] += own[t, i, (first + l) * stride]
+                a[i, i, l] += prior_diagonal[t, i, (first + l) * stride]
         if t > 0:
             for i in range(n):
                 for l in range(lanes):
@@ -111,7 +118,7 @@ def _forward_paths(
 
 
 @compiled
-def _smooth(gain: Array, inverse: Array, covariance: Array, cross: Array) -> None:
+def _smooth_step(gain: Array, inverse: Array, covariance: Array, cross: Array) -> None:
     """``cross = gain Cov``, then ``Cov = V + cross gain'`` in place."""
     n, _, lanes = gain.shape
     for i in range(n):
@@ -157,7 +164,7 @@ def _backward_paths(
                     vectors[t, j, l] += coupling * state[j, l]
                     for i in range(n):
                         gain[i, j, l] = inverse[t, i, j, l] * coupling
-            _smooth(gain, inverse[t], covariance, cross)
+            _smooth_step(gain, inverse[t], covariance, cross)
             for i in range(n):
                 for l in range(lanes):
                     lag[t, i, first + l] = cross[i, i, l]
@@ -169,7 +176,7 @@ def _backward_paths(
 
 
 @compiled
-def _solve(gram: Array, vector: Array, own: Array, d: Array) -> tuple:
+def _solve_lanes(gram: Array, vector: Array, prior_diagonal: Array, d: Array) -> tuple:
     n_times, n, _, batch = gram.shape
     mean, variance = np.empty((n_times, n, batch)), np.empty((n_times, n, batch))
     lag, first_covariance = np.empty((n_times - 1, n, batch)), np.empty((n, n, batch))
@@ -179,48 +186,49 @@ def _solve(gram: Array, vector: Array, own: Array, d: Array) -> tuple:
         inverse = np.empty((n_times, n, n, last - first))
         covariance = np.empty((n, n, last - first))
         vectors = vector[:, :, first:last].copy()
-        _forward_paths(gram, own, d, first, inverse, vectors, log_determinant[first:last])
+        _forward_paths(
+            gram, prior_diagonal, d, first, inverse, vectors, log_determinant[first:last]
+        )
         _backward_paths(d, first, inverse, vectors, covariance, mean, variance, lag)
         first_covariance[:, :, first:last] = covariance
     return mean, variance, lag, first_covariance, log_determinant
 
 
 def solve_paths(
-    gram: Array, vector: Array, own: Array, d: Array
+    gram: Array, vector: Array, prior_diagonal: Array, d: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Posterior of a chain whose paths each have a Gram matrix of their own.
 
     Args:
         gram: ``G_t``, (T, N, N, B).
         vector: ``b_t``, the pull of the initial mean included, (T, N, B).
-        own: diagonal of the prior precision's diagonal blocks, (T, N, 1 or B).
+        prior_diagonal: diagonal of the prior precision's diagonal blocks, (T, N, 1 or B).
         d: minus the diagonal of its off-diagonal blocks, (T - 1, N, 1 or B).
 
     Returns:
         Means and variances (T, N, B), lag covariances (T - 1, N, B), ``Cov(c_1 | y)``
         (N, N, B) and ``log |S|`` (B,).
     """
-    return _solve(*map(np.ascontiguousarray, (gram, vector, own, d)))
+    return _solve_lanes(*map(np.ascontiguousarray, (gram, vector, prior_diagonal, d)))
 
 
-# ---------- Block tridiagonal systems of one chain as machine code; `model._tridiagonal` has the
-# formulas
+# ---------- Block tridiagonal system of one chain
 #
-# Everything costly is a product of matrices, and those go to the BLAS that SciPy brings, called by
-# address without the interpreter: numba keeps compiled code on disk only if no address is part of
-# it, so the address is an argument. Blocks are inverted by symmetric sweeps over `WIDTH` rows at a
-# time, which are products too; LAPACK's ``dpotrf`` and ``dpotri`` take nearly twice as long with 30
-# modes.
+# `spdelaw.statespace.posterior` has the formulas. Everything costly is a product of matrices, and
+# those go to the BLAS that SciPy brings, called by address without the interpreter: numba keeps
+# compiled code on disk only if no address is part of it, so the address is an argument. Blocks are
+# inverted by symmetric sweeps over `SWEEP_ROWS` rows at a time, which are products too; LAPACK's
+# ``dpotrf`` and ``dpotri`` take nearly twice as long with 30 modes.
 
 
 #: Rows that one sweep of an inversion takes together.
-WIDTH = 8
+SWEEP_ROWS = 8
 #: Address of ``dgemm``.
 GEMM = get_cython_function_address("scipy.linalg.cython_blas", "dgemm")
 
 
 @intrinsic
-def _call(_: Any, address: Any, pointers: Any) -> Any:
+def _call_fortran(_: Any, address: Any, pointers: Any) -> Any:
     """Call the routine at ``address`` with a tuple of pointers, as Fortran takes its arguments."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -234,13 +242,13 @@ def _call(_: Any, address: Any, pointers: Any) -> Any:
 
 
 @compiled
-def _product(
+def _gemm(
     gemm: int, work: tuple, a: Array, turned: int, b: Array, flipped: int, c: Array,
     alpha: float, beta: float,
 ) -> None:  # fmt: skip
-    """``c = alpha a b + beta c``, a or b transposed where asked.
+    """``c = alpha a b + beta c``, a transposed where ``turned``, b where ``flipped``.
 
-    Fortran sees each matrix transposed, so it is asked for ``c' = b' a'``.
+    Fortran reads each matrix transposed, so the call computes ``c' = b' a'``.
     """
     letters, sizes, factors = work
     rows, columns = c.shape
@@ -249,7 +257,7 @@ def _product(
     sizes[3], sizes[4] = b.shape[1], a.shape[1]
     factors[0], factors[1] = alpha, beta
     size, factor, letter = sizes.ctypes.data, factors.ctypes.data, letters.ctypes.data
-    _call(  # type: ignore[call-arg]
+    _call_fortran(  # type: ignore[call-arg]
         gemm,
         (
             letter + flipped, letter + turned, size, size + 8, size + 16, factor,
@@ -260,7 +268,7 @@ def _product(
 
 
 @compiled
-def _work() -> tuple:
+def _gemm_buffers() -> tuple:
     """Letters N and T, sizes and factors of a call.
 
     Sizes are read as 32 bits or as 64 by the BLAS at hand; both find them in 64 (little end first).
@@ -298,15 +306,15 @@ def _sweep_corner(p: Array, row: Array) -> float:
 
 
 @compiled
-def _invert(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
+def _invert_matrix(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
     """``a`` becomes minus its inverse; returns its log-determinant, NaN where not positive.
 
     The sweep of `_sweep_corner` with blocks ``P = a[K, K]`` for pivots:
     ``a -= a[:, K] P^-1 a[K, :]``, ``a[K, :] = P^-1 a[K, :]``, ``a[K, K] = -P^-1``.
     """
     n, logs = len(a), 0.0
-    for first in range(0, n, WIDTH):
-        width = min(WIDTH, n - first)
+    for first in range(0, n, SWEEP_ROWS):
+        width = min(SWEEP_ROWS, n - first)
         corner = buffers[0][: width * width].reshape(width, width)
         rows, swept = buffers[1][:width], buffers[2][:width]
         for k in range(width):
@@ -315,8 +323,8 @@ def _invert(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
             for j in range(width):
                 corner[k, j] = a[first + k, first + j]
         logs += _sweep_corner(corner, buffers[3])
-        _product(gemm, work, corner, 0, rows, 0, swept, 1.0, 0.0)
-        _product(gemm, work, rows, 1, swept, 0, a, -1.0, 1.0)
+        _gemm(gemm, work, corner, 0, rows, 0, swept, 1.0, 0.0)
+        _gemm(gemm, work, rows, 1, swept, 0, a, -1.0, 1.0)
         for i in range(n):
             for k in range(width):
                 a[i, first + k] = swept[k, i]
@@ -330,35 +338,35 @@ def _invert(gemm: int, work: tuple, a: Array, buffers: tuple) -> float:
 
 @compiled
 def _forward(
-    gemm: int, blocks: Array, own: Array, coupling: Array, which: Array, inverse: Array,
+    gemm: int, blocks: Array, added_diagonal: Array, coupling: Array, which: Array, inverse: Array,
     vectors: Array, gains: Array,
 ) -> float:  # fmt: skip
     """Elimination; fills ``V_t``, ``b_t'`` and, for full couplings, ``D_t V_t``."""
     n_times, n, _ = blocks.shape
-    work, a, carried = _work(), np.empty((n, n)), np.empty(vectors.shape[1:])
-    rows, swept = np.empty((WIDTH, n)), np.empty((WIDTH, n))
-    buffers = np.empty(WIDTH**2), rows, swept, np.empty(WIDTH)
+    work, a, carried = _gemm_buffers(), np.empty((n, n)), np.empty(vectors.shape[1:])
+    rows, swept = np.empty((SWEEP_ROWS, n)), np.empty((SWEEP_ROWS, n))
+    buffers = np.empty(SWEEP_ROWS**2), rows, swept, np.empty(SWEEP_ROWS)
     logs, full = 0.0, coupling.shape[1] == n
     for t in range(n_times):
         for i in range(n):
             for j in range(n):
                 a[i, j] = blocks[t, i, j]
-            a[i, i] += own[t, i]
+            a[i, i] += added_diagonal[t, i]
         if t > 0:
             d, v = coupling[which[t - 1]], inverse[t - 1]
             if full:
-                _product(gemm, work, d, 0, v, 0, gains[t - 1], 1.0, 0.0)
-                _product(gemm, work, gains[t - 1], 0, d, 1, a, -1.0, 1.0)
-                _product(gemm, work, gains[t - 1], 0, vectors[t - 1], 0, vectors[t], 1.0, 1.0)
+                _gemm(gemm, work, d, 0, v, 0, gains[t - 1], 1.0, 0.0)
+                _gemm(gemm, work, gains[t - 1], 0, d, 1, a, -1.0, 1.0)
+                _gemm(gemm, work, gains[t - 1], 0, vectors[t - 1], 0, vectors[t], 1.0, 1.0)
             else:
-                _product(gemm, work, v, 0, vectors[t - 1], 0, carried, 1.0, 0.0)
+                _gemm(gemm, work, v, 0, vectors[t - 1], 0, carried, 1.0, 0.0)
                 for i in range(n):
                     row = d[0, i]
                     for j in range(n):
                         a[i, j] -= row * d[0, j] * v[i, j]
                     for p in range(vectors.shape[2]):
                         vectors[t, i, p] += row * carried[i, p]
-        logs += _invert(gemm, work, a, buffers)
+        logs += _invert_matrix(gemm, work, a, buffers)
         for i in range(n):
             for j in range(n):
                 inverse[t, i, j] = -a[i, j]
@@ -372,15 +380,15 @@ def _backward(
 ) -> None:  # fmt: skip
     """``b_t'`` becomes ``c_t`` and ``V_t`` becomes ``Cov_t``; crosses and their diagonals.
 
-    Full couplings have left ``K_t' = D_t V_t`` in ``crosses``; without blocks there it is not
-    asked for.
+    On entry ``crosses`` has ``K_t' = D_t V_t`` of full couplings; it is empty where the crosses
+    are not needed.
     """
     n_times, n, _ = inverse.shape
-    work, own = _work(), np.empty(mean.shape[1:])
+    work, state = _gemm_buffers(), np.empty(mean.shape[1:])
     gain, turned, cross = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     full, keep = coupling.shape[1] == n, len(crosses) > 0
     for t in range(n_times - 1, -1, -1):
-        _product(gemm, work, inverse[t], 0, mean[t], 0, own, 1.0, 0.0)
+        _gemm(gemm, work, inverse[t], 0, mean[t], 0, state, 1.0, 0.0)
         if t < n_times - 1:
             d, v = coupling[which[t]], inverse[t]
             for i in range(n):
@@ -392,18 +400,23 @@ def _backward(
                     for j in range(n):
                         gain[i, j] = v[i, j] * d[0, j]
                         turned[i, j] = v[i, j] * row
-            _product(gemm, work, gain, 0, mean[t + 1], 0, own, 1.0, 1.0)
-            _product(gemm, work, gain, 0, inverse[t + 1], 0, cross, 1.0, 0.0)
-            _product(gemm, work, cross, 0, turned, 0, inverse[t], 1.0, 1.0)
+            _gemm(gemm, work, gain, 0, mean[t + 1], 0, state, 1.0, 1.0)
+            _gemm(gemm, work, gain, 0, inverse[t + 1], 0, cross, 1.0, 0.0)
+            _gemm(gemm, work, cross, 0, turned, 0, inverse[t], 1.0, 1.0)
             for i in range(n):
                 lag[t, i] = cross[i, i]
             if keep:
                 crosses[t] = cross
-        mean[t] = own
+        mean[t] = state
 
 
 def solve_chain(
-    blocks: Array, own: Array, coupling: Array, which: Array, vector: Array, crosses: bool
+    blocks: Array,
+    added_diagonal: Array,
+    coupling: Array,
+    which: Array,
+    vector: Array,
+    crosses: bool,
 ) -> tuple[float, Array, Array, Array, Array]:
     """The same as `spdelaw.statespace.posterior.solve_with_numpy`, in compiled code."""
     n_times, n, _ = blocks.shape
@@ -412,8 +425,8 @@ def solve_chain(
     # Full couplings keep their gains on the way back in the place of the crosses.
     kept = np.empty((n_times - 1 if crosses or d.shape[1] == n else 0, n, n))
     mean = np.array(vector, float, order="C")
-    blocks, own = (np.ascontiguousarray(x, float) for x in (blocks, own))
+    blocks, added_diagonal = (np.ascontiguousarray(x, float) for x in (blocks, added_diagonal))
     steps = np.ascontiguousarray(which, np.int64)
-    logs = _forward(GEMM, blocks, own, d, steps, inverse, mean, kept)
+    logs = _forward(GEMM, blocks, added_diagonal, d, steps, inverse, mean, kept)
     _backward(GEMM, d, steps, inverse, mean, kept, lag)
     return logs, mean, inverse, kept, lag

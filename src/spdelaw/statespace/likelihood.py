@@ -34,8 +34,7 @@ from spdelaw.statespace.chain import (
 from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.posterior import Posterior, over_paths, posterior, step_sums
 
-# ---------- One long record in parts of times: each condensed to its ends, the ends a chain, then
-# back
+# ---------- Long records in parts, condensed to the states at their ends
 #
 # A part has the states ``x = c_{s-1}`` before it and ``c_s, ..., c_e`` of its own. Its inner states
 # ``c_s, ..., c_{e-1}`` have the precision S and meet the ends by ``D_l`` and ``D_r``. To integrate
@@ -43,11 +42,11 @@ from spdelaw.statespace.posterior import Posterior, over_paths, posterior, step_
 #
 #     A = F' Omega^-1 F - D_l' S^-1 D_l,    C = D_r S^-1 D_l,    B = G_e + Omega^-1 - D_r S^-1 D_r',
 #
-# precisions of x and z and minus what stands between them. The ends of all parts are a block
-# tridiagonal chain again, as short as there are parts. Its elimination from the left gives what all
-# earlier parts say of x, that from the right what all later ones say of z; with these two in
-# the place of a prior and of one more observation, the posterior of a part is that of the whole
-# record. Nothing is approximated: only the order of elimination differs.
+# precisions of x and z and minus the coupling between them. The ends of all parts are a block
+# tridiagonal chain again, as short as there are parts. Its elimination from the left gives the
+# information of all earlier parts on x, that from the right the information of all later ones on z;
+# with these two in the place of a prior and of one more observation, the posterior of a part is
+# that of the whole record. Nothing is approximated: only the order of elimination differs.
 #
 # All precisions are in units of the observation variance, as in `spdelaw.statespace.likelihood`.
 
@@ -66,7 +65,7 @@ class Link(NamedTuple):
             prior, as are the coupling and the vector of that side.
         coupling: ``C``, likewise.
         right: ``B``.
-        left_vector, right_vector: what the observations pull the ends by, (N, columns).
+        left_vector, right_vector: pull of the observations on the ends, (N, columns).
         log_determinant: of the precision of the inner states, (1,).
     """
 
@@ -84,18 +83,18 @@ class Link(NamedTuple):
         return Link(*ends, self.right_vector, self.left_vector, self.log_determinant)
 
 
-#: What is said of the state at an end: its precision, and a vector (N, columns).
-Said = tuple[Array, Array]
+#: Information on the state at an end: its precision, and a vector (N, columns).
+EndInformation = tuple[Array, Array]
 
 
 class Message(NamedTuple):
-    """What the other parts say of the state before one and of its last state; nothing is zeros.
+    """Information of the other parts on the state before a part and on its last; zeros if none.
 
     ``log_determinant`` is that of the whole record, (1,), and stands with the first part.
     """
 
-    before: Said
-    after: Said
+    before: EndInformation
+    after: EndInformation
     log_determinant: Array
 
 
@@ -105,30 +104,30 @@ def condense(chain: Chain, r: float) -> Link:
     prior, k = prior.scaled(r), len(block.before)
     if prior.precision.ndim == 3:
         gram = in_full(gram)
-    own, d = prior.own(), along(prior.coupling, prior.free)
+    prior_blocks, d = prior.diagonal_blocks(), along(prior.coupling, prior.free)
     inner = gram[k:-1].copy()
     inner[-1] = add(inner[-1], prior.pull[..., prior.free[-1]])
     apart = gram.ndim == 3
-    left, right = _columns(d[0], apart), _columns(transpose(d[-1]), apart)
+    left, right = _as_columns(d[0], apart), _as_columns(transpose(d[-1]), apart)
     sides = np.zeros((len(inner), len(left), 2 * left.shape[1]))
     sides[-1, :, left.shape[1] :] = right
     if k:
         sides[0, :, : left.shape[1]] = left
     vectors = np.concatenate([vector[k:-1], sides], axis=-1)
-    found = posterior(inner, vectors, _inner(prior, k), 1)
-    first, last = apply(transpose(d[0]), found.mean[0]), apply(d[-1], found.mean[-1])
+    solved = posterior(inner, vectors, _inner_prior(prior, k), 1)
+    first, last = apply(transpose(d[0]), solved.mean[0]), apply(d[-1], solved.mean[-1])
     n, m = vector.shape[-1], left.shape[1]
     return Link(
-        add(own[0], -_block(first[:, n : n + m], apart)),
-        _block(last[:, n : n + m], apart),
-        add(add(gram[-1], own[-1]), -_block(last[:, n + m :], apart)),
+        add(prior_blocks[0], -_as_block(first[:, n : n + m], apart)),
+        _as_block(last[:, n : n + m], apart),
+        add(add(gram[-1], prior_blocks[-1]), -_as_block(last[:, n + m :], apart)),
         first[:, :n],
         vector[-1] + last[:, :n],
-        found.log_determinant,
+        solved.log_determinant,
     )
 
 
-def _inner(prior: Prior, n_before: int) -> Prior:
+def _inner_prior(prior: Prior, n_before: int) -> Prior:
     """Prior of the inner states: those of a later part follow the state before it."""
     first = prior.weight[..., prior.free[0]] if n_before else prior.precision
     return prior._replace(
@@ -139,48 +138,51 @@ def _inner(prior: Prior, n_before: int) -> Prior:
     )
 
 
-def _columns(d: Array, apart: bool) -> Array:
+def _as_columns(d: Array, apart: bool) -> Array:
     """A block as columns of a right-hand side: one where all blocks are diagonal, else N."""
     return d if apart else as_matrix(d)[..., 0]
 
 
-def _block(columns: Array, apart: bool) -> Array:
+def _as_block(columns: Array, apart: bool) -> Array:
     return columns if apart else columns[..., None]
 
 
 def stitch(links: Sequence[Link]) -> list[Message]:
-    """The chain over the ends of all parts: what each part hears from the others."""
+    """The message to each part, from the chain over the ends of all parts."""
     nothing = [(np.zeros_like(x.right), np.zeros_like(x.right_vector)) for x in links]
     before, after = nothing[:1], nothing[-1:]
-    said, logs = (links[0].right, links[0].right_vector), sum(x.log_determinant for x in links)
+    information, logs = (
+        (links[0].right, links[0].right_vector),
+        sum(x.log_determinant for x in links),
+    )
     for link in links[1:]:
-        before.append(said)
-        said, log = _beyond(link, said)
+        before.append(information)
+        information, log = _pass_message(link, information)
         logs = logs + log
-    logs = logs + invert(said[0])[1]
+    logs = logs + invert(information[0])[1]
     for link in links[:0:-1]:
-        after.insert(0, _beyond(link.turned, after[0])[0])
+        after.insert(0, _pass_message(link.turned, after[0])[0])
     later = [logs, *(np.zeros_like(logs) for _ in links[1:])]
     return list(map(Message, before, after, later))
 
 
-def _beyond(link: Link, said: Said) -> tuple[Said, Array]:
-    """What is said of the right end of a part, its left one integrated out, and ``log |.|``."""
-    inverse, log = invert(add(said[0], link.left))
+def _pass_message(link: Link, information: EndInformation) -> tuple[EndInformation, Array]:
+    """Information on the right end of a part, its left one integrated out, and ``log |.|``."""
+    inverse, log = invert(add(information[0], link.left))
     precision = add(link.right, -sandwich(link.coupling, inverse))
-    pulled = apply(link.coupling, apply(inverse, said[1] + link.left_vector))
+    pulled = apply(link.coupling, apply(inverse, information[1] + link.left_vector))
     return (precision, link.right_vector + pulled), log
 
 
-def heard(collapsed: Collapsed, link: Callable, *parameters: Any) -> list[list[Any]]:
-    """Each part of long records with what the others say of its ends; ``link`` condenses a part."""
+def parts_with_messages(collapsed: Collapsed, link: Callable, *parameters: Any) -> list[list[Any]]:
+    """Each part of long records with the message of the others; ``link`` condenses a part."""
     links = collapsed.by_record(collapsed.over_rows(link, *parameters))
-    said = [message for record in links for message in stitch(record)]
-    return [list(pair) for pair in zip(collapsed.parts, said, strict=True)]
+    messages = [message for record in links for message in stitch(record)]
+    return [list(pair) for pair in zip(collapsed.parts, messages, strict=True)]
 
 
 def informed(chain: Chain, message: Message) -> Chain:
-    """The chain of a part with what the other parts say of its ends."""
+    """The chain of a part with the message of the other parts at its ends."""
     block, gram, vector, prior = chain
     is_wider = gram.ndim == 3 and any(x[0].ndim == 3 for x in message[:2])
     gram, vector = in_full(gram) if is_wider else gram.copy(), vector.copy()
@@ -199,7 +201,7 @@ def informed(chain: Chain, message: Message) -> Chain:
 # both energies taken at the smoothed mean, where they are a sum of squares without cancellation.
 # The score follows from the smoother's moments by Fisher's identity. Under a known forcing the
 # state is ``c = u + m(Lambda)`` with u the state without it: the data less ``Phi m`` have the
-# likelihood of u, and the chain rule adds what m contributes to the score by the drift.
+# likelihood of u, and the chain rule adds the share of m in the score by the drift.
 
 
 class Evaluation(NamedTuple):
@@ -232,50 +234,54 @@ def evaluate_likelihood(
 ) -> Evaluation:
     """Likelihood and score of all paths under linear dynamics.
 
-    ``use_misfit=False`` is the likelihood of the collapsed estimates alone: what lies outside
-    the modes, be it noise or further modes, then says nothing about the noise.
+    ``use_misfit=False`` is the likelihood of the collapsed estimates alone: the residual outside
+    the modes, be it noise or further modes, then carries no information on the noise.
     """
     if collapsed.records is not None:
-        pairs = heard(collapsed, link_of, state_space)  # two passes over the parts of each
-        found = collapsed.executor.map(evaluate_part, pairs, state_space, use_misfit)
-        parts = [
-            Evaluation(*(sum(values) for values in zip(*one, strict=True)))
-            for one in collapsed.by_record(found)
+        pairs = parts_with_messages(
+            collapsed, link_of, state_space
+        )  # two passes over the parts of each
+        part_evaluations = collapsed.executor.map(evaluate_part, pairs, state_space, use_misfit)
+        evaluations = [
+            Evaluation(*(sum(values) for values in zip(*of_record, strict=True)))
+            for of_record in collapsed.by_record(part_evaluations)
         ]
     elif threads > 1 and len(collapsed.blocks) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            parts = LocalExecutor(pool.map).map(
+            evaluations = LocalExecutor(pool.map).map(
                 evaluate_block, collapsed.blocks, state_space, use_misfit
             )
     else:
-        parts = collapsed.map(evaluate_block, state_space, use_misfit)
-    return of_all([block.paths for block in collapsed.facts], parts, collapsed.n_paths)
+        evaluations = collapsed.map(evaluate_block, state_space, use_misfit)
+    return join_evaluations(
+        [block.paths for block in collapsed.facts], evaluations, collapsed.n_paths
+    )
 
 
-def of_all(paths: list[Array], parts: list[Evaluation], n_paths: int) -> Evaluation:
+def join_evaluations(paths: list[Array], evaluations: list[Evaluation], n_paths: int) -> Evaluation:
     """Likelihood and score of all paths from those of some at a time."""
     log_likelihood = np.empty(n_paths)
-    for some, part in zip(paths, parts, strict=True):
-        log_likelihood[some] = part.log_likelihood
-    sums: list[Any] = [sum(values) for values in zip(*(p[1:] for p in parts), strict=True)]
+    for some, evaluation in zip(paths, evaluations, strict=True):
+        log_likelihood[some] = evaluation.log_likelihood
+    sums: list[Any] = [sum(values) for values in zip(*(p[1:] for p in evaluations), strict=True)]
     return Evaluation(log_likelihood, *sums)
 
 
-def link_of(part: Block, state_space: StateSpace) -> Link:
+def link_of(block: Block, state_space: StateSpace) -> Link:
     """A part condensed to its ends."""
-    return condense(chain_of(part, state_space), float(state_space.observation_variance))
+    return condense(chain_of(block, state_space), float(state_space.observation_variance))
 
 
 def evaluate_part(pair: list, state_space: StateSpace, use_misfit: bool) -> Evaluation:
-    """What a part adds to the likelihood and score of its record, given the other parts."""
+    """Share of a part in the likelihood and score of its record, given the other parts."""
     part, message = pair
     block, gram, vector, prior = informed(chain_of(part, state_space), message)
     r, n_paths = float(state_space.observation_variance), len(block.paths)
     scaled, n = prior.scaled(r), len(prior.mean) * len(block.before)
-    found = posterior(gram, vector, scaled, n_paths)
+    solved = posterior(gram, vector, scaled, n_paths)
     # The share of the part in trace and determinant: the state before counts with the part before.
     logs = message.log_determinant + scaled.log_determinant + n * np.log(r)
-    post = found._replace(gram_trace=found.gram_trace - n * n_paths, log_determinant=logs)
+    post = solved._replace(gram_trace=solved.gram_trace - n * n_paths, log_determinant=logs)
     return score(block, state_space, prior, post.scaled(r), use_misfit)
 
 
@@ -303,26 +309,26 @@ def score(
         states = np.concatenate([first[None], post.mean])
     mean = states[-len(block.gram) :]
     outside, count, volume = density(block, use_misfit)
-    misfit = outside + _of_paths(block, quadratic(block.gram, block.estimate - mean))
-    energy = _of_paths(block, _prior_energy(post.mean, prior)) + misfit / r
+    misfit = outside + _per_path(block, quadratic(block.gram, block.estimate - mean))
+    energy = _per_path(block, _prior_energy(post.mean, prior)) + misfit / r
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + post.gram_trace / r)
     sums = step_sums(states, post, prior, n_paths)
     pull = prior.transition.pull_back(*gradients(*sums, prior.transition))
-    found = Evaluation(
+    evaluation = Evaluation(
         value,
         operators.like(dynamics.drift, pull[0]),
         operators.like(dynamics.noise, pull[1]),
-        *_by_initial(block, state_space, post, prior),
+        *_initial_gradients(block, state_space, post, prior),
         float(by_r),
         _initial_information(block, state_space, post, prior),
         pull[2],
     )
-    return add_response_score(found, block, dynamics, mean, r)
+    return add_response_score(evaluation, block, dynamics, mean, r)
 
 
-def _of_paths(block: Block, columns: Array) -> Array:
-    """What columns add up to, path by path; its mean where the paths were rotated."""
+def _per_path(block: Block, columns: Array) -> Array:
+    """Values of columns, path by path; their mean where the paths were rotated."""
     n_paths = len(block.paths)
     return columns if len(columns) == n_paths else np.full(n_paths, columns.sum() / n_paths)
 
@@ -340,18 +346,18 @@ def density(block: Block, use_misfit: bool) -> tuple[Array, Array, Array]:
 def _prior_energy(mean: Array, prior: Prior) -> Array:
     """``e' V^-1 e`` of the first state and ``sum_t e' Omega^-1 e`` of the steps; (columns,)."""
     first = mean[0] - prior.mean
-    own = (first * apply(prior.precision, first)).sum(0)
+    first_energy = (first * apply(prior.precision, first)).sum(0)
     if prior.factor.ndim == 3 and prior.factor.shape[-1] == 1:  # one matrix for all steps
         flat = np.ascontiguousarray(np.moveaxis(mean, 1, 0))
         now, then = (x.reshape(len(flat), -1) for x in (flat[:, :-1], flat[:, 1:]))
         gap = then - prior.factor[..., 0] @ now
         squares = (gap * (prior.weight[..., 0] @ gap)).sum(0)
-        return own + squares.reshape(-1, mean.shape[-1]).sum(0)
+        return first_energy + squares.reshape(-1, mean.shape[-1]).sum(0)
     f, weight = along(prior.factor, prior.free), along(prior.weight, prior.free)
-    return own + quadratic(weight, mean[1:] - apply_gram(f, mean[:-1]))
+    return first_energy + quadratic(weight, mean[1:] - apply_gram(f, mean[:-1]))
 
 
-def _by_initial(
+def _initial_gradients(
     block: Block, state_space: StateSpace, post: Posterior, prior: Prior
 ) -> tuple[Array, Array]:
     """Gradient by ``m0`` and by ``V0``, in its shape."""
@@ -364,23 +370,23 @@ def _by_initial(
         by_mean = ((apply(transpose(f), pull) + observed) * block.unit).sum(-1)
         return by_mean, np.zeros_like(covariance)
     n_paths, by_mean = len(block.paths), (pull * block.unit).sum(-1)
-    known = over_paths(sandwich(w, post.first_as(prior)) - w, n_paths)
-    own = (pull**2).sum(-1) if w.ndim == 2 else pull @ pull.T
-    return by_mean, operators.like(covariance, 0.5 * (own + known))
+    by_spread = over_paths(sandwich(w, post.first_as(prior)) - w, n_paths)
+    by_square = (pull**2).sum(-1) if w.ndim == 2 else pull @ pull.T
+    return by_mean, operators.like(covariance, 0.5 * (by_square + by_spread))
 
 
 def _initial_information(
     block: Block, state_space: StateSpace, post: Posterior, prior: Prior
 ) -> Array:
     """``F' W F + G_0 - D' Cov(c_1 | y) D`` over paths with ``D = W F``, or its Gaussian twin."""
-    d = own = prior.precision
-    seen = np.zeros((len(d), 1))
+    d = prior_precision = prior.precision
+    observed = np.zeros((len(d), 1))
     if prior.n_fixed:
         f = prior.factor[..., prior.which[0]]
-        seen = block.gram[0] / state_space.observation_variance
-        own, d = sandwich(transpose(f), d), transpose(multiply(d, f))
-    known = sandwich(d, post.first)
+        observed = block.gram[0] / state_space.observation_variance
+        prior_precision, d = sandwich(transpose(f), d), transpose(multiply(d, f))
+    explained = sandwich(d, post.first)
     # Paths are summed up before a diagonal becomes a matrix: one for each would be large.
-    sums = (over_paths(part, len(block.paths)) for part in (seen, own, known))
+    sums = (over_paths(term, len(block.paths)) for term in (observed, prior_precision, explained))
     total, more, less = map(operators.as_matrix, sums)
     return total + more - less

@@ -35,13 +35,13 @@ from spdelaw.statespace.likelihood import (
     Link,
     condense,
     evaluate_likelihood,
-    heard,
     informed,
+    parts_with_messages,
 )
 from spdelaw.statespace.posterior import is_shared, over_paths, solve_shared, squares_of
 from spdelaw.statespace.statistics import Statistics, evaluate_statistics
 
-# ---------- How the deviations of a block of paths answer to the mean m of the law
+# ---------- Response of the deviations of a block to the mean m
 #
 # The deviation u given m has the mean ``u_bar - K m``, where ``K_t`` solves the chain for the
 # right-hand sides ``G_t``, and
@@ -57,7 +57,7 @@ Array = np.ndarray
 
 
 class Response(NamedTuple):
-    """How the deviations of a block answer to the mean.
+    """Response of the deviations of a block to the mean.
 
     Attributes:
         block: the paths, less the response to a forcing.
@@ -78,8 +78,8 @@ class Response(NamedTuple):
     @property
     def first(self) -> Array:
         """``K`` of the first free state, less what its prior follows; a block."""
-        own = self.slope[self.prior.n_fixed]
-        return own if self.carry is None else add(own, -self.carry)
+        slope = self.slope[self.prior.n_fixed]
+        return slope if self.carry is None else add(slope, -self.carry)
 
 
 def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Response:
@@ -89,17 +89,17 @@ def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Respon
     return _response(_with_slopes(chain, *how), *how)
 
 
-def slopes_link(part: Block, state_space: StateSpace, anchored: bool, apart: bool) -> Link:
+def slopes_link(block: Block, state_space: StateSpace, anchored: bool, apart: bool) -> Link:
     """A part of a record condensed to its ends, with the right-hand sides of ``K``.
 
     ``apart`` where all blocks of all parts are diagonal.
     """
-    chain = _with_slopes(chain_of(part, state_space), state_space, anchored, apart)
+    chain = _with_slopes(chain_of(block, state_space), state_space, anchored, apart)
     return condense(chain, float(state_space.observation_variance))
 
 
 def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
-    """`response_of` a part of a record, given what the other parts say of its ends.
+    """`response_of` a part of a record, given the message of the other parts.
 
     ``K`` of a later part begins with the state before it.
     """
@@ -109,14 +109,14 @@ def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart:
 
 
 def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
-    """The chain with the columns of ``G`` and what m moves at the start, to be solved for.
+    """The chain with the columns of ``G`` and the slope of the start in m as right-hand sides.
 
     One where all blocks are diagonal, else N: beside the data, (T, N, P + C), or with those of each
     path where paths differ, (T, N, 1 + C, P).
     """
     block, gram, vector, prior = chain
     columns = gram[:, :, None] if apart else in_full(gram)
-    if (carry := _carried(block, prior, anchored)) is not None:
+    if (carry := _anchored_carry(block, prior, anchored)) is not None:
         extra = state_space.observation_variance * multiply(prior.precision, carry)
         first = columns[0] + (extra[:, None] if apart else as_matrix(extra))
         later = np.broadcast_to(columns[1:], (*columns[1:].shape[:-1], first.shape[-1]))
@@ -127,7 +127,7 @@ def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: b
     return block, gram, np.concatenate([vector[:, :, None], every], axis=2), prior
 
 
-def _carried(block: Block, prior: Prior, anchored: bool) -> Array | None:
+def _anchored_carry(block: Block, prior: Prior, anchored: bool) -> Array | None:
     """How far the prior of the first free state follows an anchored start; a block.
 
     ``F`` of the first step after a fixed one, else the identity.
@@ -144,17 +144,17 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
     """The response from a chain with slopes: ``K``, ``u_bar``, and what follows from them."""
     block, gram, sides, prior = chain
     n_fixed, n_paths, n_columns = prior.n_fixed, len(block.paths), block.estimate.shape[-1]
-    r, carry = float(state_space.observation_variance), _carried(block, prior, anchored)
+    r, carry = float(state_space.observation_variance), _anchored_carry(block, prior, anchored)
     scaled = prior.scaled(r)
     if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
-        found = solve_shared(gram, sides, scaled, crosses=False).mean
+        solution = solve_shared(gram, sides, scaled, crosses=False).mean
     else:
         inverse, vectors, _ = sweep(gram, sides, scaled)
-        found = chain_mean(inverse, vectors, scaled)
-    if found.ndim == 4:
-        slope, state = found[:, :, 1:], found[:, :, 0]
+        solution = chain_mean(inverse, vectors, scaled)
+    if solution.ndim == 4:
+        slope, state = solution[:, :, 1:], solution[:, :, 0]
     else:
-        slope, state = found[..., n_columns:, None], found[..., :n_columns]
+        slope, state = solution[..., n_columns:, None], solution[..., :n_columns]
     slope = slope[:, :, 0] if apart else slope
     start_pull = apply(prior.precision, state[0] - prior.mean)
     if n_fixed:
@@ -167,14 +167,14 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
     rows = slice(-len(block.gram), None)
     pull = apply_gram(block.gram, block.estimate - state[rows]) / r * block.unit
     information = _information(block.gram / r, slope[rows], n_paths)
-    part = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
+    response = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
     if carry is None:
-        return part
+        return response
     back = apply(transpose(carry), start_pull) * block.unit
     # A' W (A - K) of the first free state, with A what its prior follows
-    own = multiply(multiply(transpose(carry), prior.precision), -part.first)
-    at_start = operators.as_matrix(over_paths(own, n_paths))
-    return part._replace(
+    start_information = multiply(multiply(transpose(carry), prior.precision), -response.first)
+    at_start = operators.as_matrix(over_paths(start_information, n_paths))
+    return response._replace(
         information=information + 0.5 * (at_start + at_start.T),
         gradient=pull[n_fixed:].sum((0, 2)) - back.sum(-1),
     )
@@ -184,13 +184,13 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
     """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
     left = 1.0 - slope if slope.ndim == 3 else np.eye(slope.shape[1])[..., None] - slope
     if gram.ndim == 4 and gram.shape[-1] == left.shape[-1] == 1:  # one product for all times
-        found = n_paths * np.tensordot(gram[..., 0], left[..., 0], ((0, 2), (0, 1)))
+        information = n_paths * np.tensordot(gram[..., 0], left[..., 0], ((0, 2), (0, 1)))
     else:
-        found = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
-    return 0.5 * (found + found.T)
+        information = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
+    return 0.5 * (information + information.T)
 
 
-# ---------- Restricted likelihood: the mean m that all paths share, integrated out
+# ---------- Restricted likelihood: the shared mean m integrated out
 #
 # Given the other parameters the data are linear in m, so with the information ``I`` and the
 # gradient ``g`` at zero,
@@ -211,11 +211,11 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
 #
 # The deviation u given m has the mean ``u_bar - K m`` (`spdelaw.statespace.mean`). Under the
 # posterior of m, N(m_hat, C), second moments of u gain ``K_t C K_s'``, and by Fisher's identity the
-# score is the one at m_hat plus what these add, which is linear in them.
+# score is the one at m_hat plus a term that is linear in these.
 
 
-#: Directions of the mean with less than this share of the largest information are not seen.
-UNSEEN = 1e-12
+#: Directions of the mean with less than this share of the largest information are dropped.
+UNDETERMINED_SHARE = 1e-12
 
 
 def evaluate_restricted(
@@ -226,7 +226,7 @@ def evaluate_restricted(
     use_misfit: bool = True,
     threads: int = 1,
 ) -> Evaluation:
-    """Restricted likelihood and score of all paths; a mean of the dynamics is not looked at.
+    """Restricted likelihood and score of all paths; a mean of the dynamics is ignored.
 
     The total is shared equally by the paths; `mean_given` has the mean.
 
@@ -239,23 +239,23 @@ def evaluate_restricted(
         threads: likewise.
     """
     bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    parts = _responses(collapsed, bare, anchored)
-    information, gradient = _totals(collapsed, parts)
+    responses = _responses(collapsed, bare, anchored)
+    information, gradient = _mean_information(collapsed, responses)
     mean, covariance, flat = solve_mean(information, gradient)
     log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
     at = with_mean(state_space, mean, anchored)
-    found = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    added = collapsed.executor.map(_spread_of, parts, bare, spread)
-    total: list[Any] = [sum(part) for part in zip(*added, strict=True)]
+    evaluation = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
+    added = collapsed.executor.map(_spread_gradients, responses, bare, spread)
+    total: list[Any] = [sum(terms) for terms in zip(*added, strict=True)]
     by_drift, by_noise, by_season, by_initial, by_r, shared = total
-    return found._replace(
-        log_likelihood=found.log_likelihood + log / collapsed.n_paths,
-        by_drift=found.by_drift + by_drift + through[0],
-        by_noise=found.by_noise + by_noise + through[1],
-        by_season=found.by_season + by_season,
-        by_initial_covariance=found.by_initial_covariance + by_initial,
-        by_observation_variance=found.by_observation_variance + by_r,
-        initial_information=found.initial_information - shared @ covariance @ shared.T,
+    return evaluation._replace(
+        log_likelihood=evaluation.log_likelihood + log / collapsed.n_paths,
+        by_drift=evaluation.by_drift + by_drift + through[0],
+        by_noise=evaluation.by_noise + by_noise + through[1],
+        by_season=evaluation.by_season + by_season,
+        by_initial_covariance=evaluation.by_initial_covariance + by_initial,
+        by_observation_variance=evaluation.by_observation_variance + by_r,
+        initial_information=evaluation.initial_information - shared @ covariance @ shared.T,
     )
 
 
@@ -264,7 +264,7 @@ def mean_given(
 ) -> tuple[Array, Array]:
     """``m_hat`` and ``C`` alone, at a third of the cost."""
     bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    return solve_mean(*_totals(collapsed, _responses(collapsed, bare, anchored)))[:2]
+    return solve_mean(*_mean_information(collapsed, _responses(collapsed, bare, anchored)))[:2]
 
 
 def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
@@ -281,58 +281,62 @@ def _responses(collapsed: Collapsed, bare: StateSpace, anchored: bool) -> list[R
     if collapsed.records is None:
         return executor.map_persist(response_of, collapsed.blocks, bare, anchored)
     how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
-    return executor.map_persist(response_of_part, heard(collapsed, slopes_link, *how), *how)
+    return executor.map_persist(
+        response_of_part, parts_with_messages(collapsed, slopes_link, *how), *how
+    )
 
 
-def _totals(collapsed: Collapsed, parts: list[Response]) -> tuple[Array, Array]:
+def _mean_information(collapsed: Collapsed, responses: list[Response]) -> tuple[Array, Array]:
     """Information and gradient of the mean from all blocks."""
-    found = collapsed.executor.map(_about_mean, parts)
-    information, gradient = (np.sum(part, axis=0) for part in zip(*found, strict=True))
+    pairs = collapsed.executor.map(_response_terms, responses)
+    information, gradient = (np.sum(terms, axis=0) for terms in zip(*pairs, strict=True))
     return information, gradient
 
 
-def _about_mean(part: Response) -> tuple[Array, Array]:
-    return part.information, part.gradient
+def _response_terms(response: Response) -> tuple[Array, Array]:
+    return response.information, response.gradient
 
 
-# -- what the spread of the mean adds to the score ---------------------------------------------
-def _spread_of(part: Response, state_space: StateSpace, covariance: Array) -> tuple[Any, ...]:
+# -- share of the spread of the mean in the score ----------------------------------------------
+def _spread_gradients(
+    response: Response, state_space: StateSpace, covariance: Array
+) -> tuple[Any, ...]:
     """By drift, noise, season, initial covariance and r, of the response of a block.
 
     Last, what m shares with the start, (N, N).
     """
-    block = part.block
-    dynamics, prior, r = state_space.linear, part.prior, float(state_space.observation_variance)
+    block = response.block
+    dynamics, prior, r = state_space.linear, response.prior, float(state_space.observation_variance)
     n_paths = len(block.paths)
-    if part.slope.ndim == 3:  # modes apart: each sees its own variance alone
+    if response.slope.ndim == 3:  # modes apart: each sees its own variance alone
         covariance = np.diag(covariance)
-    sums = _spread_sums(part, covariance, n_paths)
+    sums = _spread_sums(response, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(0.0, sums, prior.transition))
-    rows = part.slope[-len(block.gram) :]
+    rows = response.slope[-len(block.gram) :]
     left = 1.0 - rows if rows.ndim == 3 else np.eye(len(covariance))[..., None] - rows
-    trace = over_paths(_trace(block.gram, left, operators.root(covariance)), n_paths)
+    trace = over_paths(_gram_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:
-        grown = over_paths(sandwich(part.first, covariance[..., None]), n_paths)
-        own = sandwich(prior.precision, grown[..., None])[..., 0]
-        by_initial = by_initial + operators.like(by_initial, 0.5 * own)
+        grown = over_paths(sandwich(response.first, covariance[..., None]), n_paths)
+        by_covariance = sandwich(prior.precision, grown[..., None])[..., 0]
+        by_initial = by_initial + operators.like(by_initial, 0.5 * by_covariance)
     return (
         operators.like(dynamics.drift, pull[0]),
         operators.like(dynamics.noise, pull[1]),
         pull[2],
         by_initial,
         0.5 * float(trace) / r**2,
-        _shared_information(part, r),
+        _shared_information(response, r),
     )
 
 
-def _trace(gram: Array, left: Array, root: Array) -> Array:
+def _gram_trace(gram: Array, left: Array, root: Array) -> Array:
     """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
-    turned = _times(left, root)
+    turned = _multiply_stack(left, root)
     return (turned * multiply_grams(gram, turned)).sum(tuple(range(turned.ndim - 1)))
 
 
-def _times(stack: Array, matrix: Array) -> Array:
+def _multiply_stack(stack: Array, matrix: Array) -> Array:
     """``stack_t matrix`` for a stack (T, N, N, B); both may be diagonal."""
     if stack.ndim == 3:
         return stack * matrix[:, None]
@@ -341,9 +345,9 @@ def _times(stack: Array, matrix: Array) -> Array:
     return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
 
 
-def _spread_sums(part: Response, covariance: Array, n_paths: int) -> Array:
+def _spread_sums(response: Response, covariance: Array, n_paths: int) -> Array:
     """``K C K'`` over the steps of each transition."""
-    turned, prior = _times(part.slope, operators.root(covariance)), part.prior
+    turned, prior = _multiply_stack(response.slope, operators.root(covariance)), response.prior
     if prior.which.shape[1] == 1:  # directions of the mean, and paths, are columns of one clock
         count = n_paths if turned.shape[-1] == 1 else 1
         return count * squares_of(turned.reshape(*turned.shape[:2], -1), prior)
@@ -351,29 +355,29 @@ def _spread_sums(part: Response, covariance: Array, n_paths: int) -> Array:
     return np.sum([squares_of(x, prior) for x in directions], axis=0)
 
 
-def _shared_information(part: Response, r: float) -> Array:
+def _shared_information(response: Response, r: float) -> Array:
     """``-d2 log p / d m0 d m'``; (N, N)."""
-    prior, n_paths = part.prior, len(part.block.paths)
-    pulled = multiply(prior.precision, part.first)
+    prior, n_paths = response.prior, len(response.block.paths)
+    pulled = multiply(prior.precision, response.first)
     if not prior.n_fixed:
         return operators.as_matrix(over_paths(pulled, n_paths))
     carried = multiply(transpose(prior.factor[..., prior.which[0]]), pulled)
     total = operators.as_matrix(over_paths(carried, n_paths))
-    if part.carry is not None:
+    if response.carry is not None:
         return total
-    return total + operators.as_matrix(over_paths(part.block.gram[0], n_paths) / r)
+    return total + operators.as_matrix(over_paths(response.block.gram[0], n_paths) / r)
 
 
 # -- the mean given all else, and the volume of its prior -----------------------------------------
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
-    """``m_hat``, ``C`` and the log of the flat volume, on the directions that are seen."""
+    """``m_hat``, ``C`` and the log of the flat volume, on the determined directions."""
     scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
     values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-    seen = values > UNSEEN * max(float(values[-1]), 1e-300)
-    part = vectors[:, seen] / scale[:, None]
-    covariance = (part / values[seen]) @ part.T
-    volume = np.log(values[seen]).sum() + 2.0 * np.log(scale).sum()
-    logs = 0.5 * (seen.sum() * np.log(2 * np.pi) - volume)
+    determined = values > UNDETERMINED_SHARE * max(float(values[-1]), 1e-300)
+    directions = vectors[:, determined] / scale[:, None]
+    covariance = (directions / values[determined]) @ directions.T
+    volume = np.log(values[determined]).sum() + 2.0 * np.log(scale).sum()
+    logs = 0.5 * (determined.sum() * np.log(2 * np.pi) - volume)
     return covariance @ gradient, covariance, float(logs)
 
 
@@ -399,45 +403,46 @@ def volume(
     inner = np.eye(len(root)) + root @ information @ root
     spread = root @ np.linalg.solve(inner, root)
     by_p = -0.5 * (information - information @ spread @ information)
-    own = operators.stationary_pull_back(drift, noise, p, operators.like(p, by_p))
-    return -0.5 * float(np.linalg.slogdet(inner)[1]), spread, *own
+    through_prior = operators.stationary_pull_back(drift, noise, p, operators.like(p, by_p))
+    return -0.5 * float(np.linalg.slogdet(inner)[1]), spread, *through_prior
 
 
-# ---------- The restricted likelihood of complete, noise-free paths, from their sums
+# ---------- Restricted likelihood of complete, noise-free paths
 #
 # With ``e_t = (c_{t+1} - m) - F (c_t - m)`` the sum over steps is quadratic in m:
 #
 #     I = sum (1 - F)' Omega^-1 (1 - F),    g = sum (1 - F)' Omega^-1 (c_{t+1} - F c_t)
 #
-# A deterministic initial state is that of the data, given; it says nothing about the mean, and
-# neither does an anchored one, whose mean is that of the state. Any other adds its own precision.
+# A deterministic initial state is that of the data, given; it carries no information on the mean,
+# and neither does an anchored one, whose mean is that of the state. Any other adds its own
+# precision.
 
 
 def evaluate_restricted_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> Evaluation:
     """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
-    own = state_space.linear
+    dynamics = state_space.linear
     information, gradient, step, counts, weight = _statistics_about_mean(s, state_space, anchored)
     mean, covariance, flat = solve_mean(information, gradient)
-    log, spread, *through = volume(own, information, (covariance, flat), anchored)
-    found = evaluate_statistics(s, with_mean(state_space, mean, anchored))
-    each = operators.like(own.noise if own.is_diagonal else np.empty((1, 1)), spread)
+    log, spread, *through = volume(dynamics, information, (covariance, flat), anchored)
+    evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored))
+    each = operators.like(dynamics.noise if dynamics.is_diagonal else np.empty((1, 1)), spread)
     grown = counts.reshape(-1, *(1,) * each.ndim) * each
     added = step.pull_back(*gradients(0.0, np.stack([grown] * 3), step))
-    found = found._replace(
-        log_likelihood=found.log_likelihood + log,
-        by_drift=found.by_drift + operators.like(own.drift, added[0]) + through[0],
-        by_noise=found.by_noise + operators.like(own.noise, added[1]) + through[1],
+    evaluation = evaluation._replace(
+        log_likelihood=evaluation.log_likelihood + log,
+        by_drift=evaluation.by_drift + operators.like(dynamics.drift, added[0]) + through[0],
+        by_noise=evaluation.by_noise + operators.like(dynamics.noise, added[1]) + through[1],
     )
     if weight is None:
-        return found
-    both = s.n_paths * weight  # what the first states share with the mean
-    by_initial = found.by_initial_covariance
-    return found._replace(
+        return evaluation
+    both = s.n_paths * weight  # information that the first states share with the mean
+    by_initial = evaluation.by_initial_covariance
+    return evaluation._replace(
         by_initial_covariance=by_initial
         + operators.like(by_initial, 0.5 * both @ spread @ both / s.n_paths),
-        initial_information=found.initial_information - both @ covariance @ both,
+        initial_information=evaluation.initial_information - both @ covariance @ both,
     )
 
 
@@ -451,10 +456,10 @@ def mean_given_statistics(
 def _statistics_about_mean(
     s: Statistics, state_space: StateSpace, anchored: bool
 ) -> tuple[Array, Array, Transition, Array, Array | None]:
-    """Information and gradient of the mean at zero, and what they rest on.
+    """Information and gradient of the mean at zero, and their ingredients.
 
     Transitions of the lengths that occur, steps of each over all paths, and the precision of a
-    first state, None where it says nothing.
+    first state, None where it carries no information.
     """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
@@ -464,7 +469,7 @@ def _statistics_about_mean(
         start, n = driven[0], len(s.lengths[0])
         first = grouped(driven[:-1], which, n), grouped(driven[1:], which, n)
     counts = s.n_paths * np.bincount(which, minlength=len(step.factor))
-    information, gradient = _of_steps(step, counts, first)
+    information, gradient = _step_information(step, counts, first)
     if initial.kind == "deterministic" or anchored:
         return information, gradient, step, counts, None
     weight = np.linalg.inv(operators.as_matrix(initial.covariance))
@@ -473,7 +478,9 @@ def _statistics_about_mean(
     return 0.5 * (information + information.T), gradient, step, counts, weight
 
 
-def _of_steps(step: Transition, counts: Array, first: tuple[Array, Array]) -> tuple[Array, Array]:
+def _step_information(
+    step: Transition, counts: Array, first: tuple[Array, Array]
+) -> tuple[Array, Array]:
     """``sum (1 - F)' Omega^-1 (1 - F)`` and ``sum (1 - F)' Omega^-1 (c_{t+1} - F c_t)``.
 
     ``first`` are the sums of ``c_t`` and of ``c_{t+1}`` over the steps of each transition.

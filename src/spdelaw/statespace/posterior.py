@@ -1,4 +1,4 @@
-"""States given the data of a block: what a likelihood and its score need of them."""
+"""Posterior of the states of a block, for its likelihood and score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import scipy
 from spdelaw.statespace.blocks import as_matrix, diagonal, in_full, invert
 from spdelaw.statespace.chain import Prior, along, grouped, moments_backward, sweep
 
-# ---------- Machine code by numba, where it is installed and may compile
+# ---------- Machine code by numba
 #
 # Numba keeps what it compiled on disk: beside the byte code of the module, or in the user's own
 # cache folder where that one cannot be written (``NUMBA_CACHE_DIR`` names another). Only the first
@@ -47,8 +47,7 @@ def kernels() -> ModuleType | None:
     return importlib.import_module("spdelaw.statespace.kernels")
 
 
-# ---------- Block tridiagonal systems: solution, log-determinant and the blocks of the inverse one
-# needs
+# ---------- Block tridiagonal systems: solution and selected inverse
 #
 # The precision of a Gaussian chain ``c_1, ..., c_T`` has symmetric blocks ``S_t`` on its diagonal
 # and ``-D_t`` below it (row t + 1, column t). Elimination forward,
@@ -78,7 +77,7 @@ class ChainSolution(NamedTuple):
         log_determinant: ``log |S|`` of the whole matrix.
         mean: ``c_t``, (T, N, P).
         covariance: ``Cov_t``, (T, N, N).
-        cross: ``Cov(c_t, c_{t+1})``, (T - 1, N, N), or no blocks where they were not asked for.
+        cross: ``Cov(c_t, c_{t+1})``, (T - 1, N, N), or no blocks where they were not requested.
         lag: its diagonals, (T - 1, N).
     """
 
@@ -93,7 +92,7 @@ def solve_tridiagonal(
     blocks: Array,
     coupling: Array,
     vector: Array,
-    own: Array,
+    added_diagonal: Array,
     which: Array,
     *,
     crosses: bool = True,
@@ -104,29 +103,34 @@ def solve_tridiagonal(
         blocks: ``S_t``, (T, N, N); left as they are.
         coupling: ``D``, (U, N, N), or its diagonals (U, N) where it couples no modes.
         vector: right-hand sides ``b_t``, (T, N, P).
-        own: what is added to the diagonals of the blocks, (T, N).
+        added_diagonal: what is added to the diagonals of the blocks, (T, N).
         which: which of the U couplings leads from t to t + 1, (T - 1,).
-        crosses: whether ``Cov(c_t, c_{t+1})`` is wanted in full.
+        crosses: whether ``Cov(c_t, c_{t+1})`` is returned in full.
 
     Raises:
         numpy.linalg.LinAlgError: where the matrix is not positive definite.
     """
     compiled = kernels() if len(blocks) >= COMPILED_STEPS else None
     solve = solve_with_numpy if compiled is None else compiled.solve_chain
-    found = ChainSolution(*solve(blocks, own, coupling, which, vector, crosses))
-    if np.isnan(found.log_determinant):
+    solution = ChainSolution(*solve(blocks, added_diagonal, coupling, which, vector, crosses))
+    if np.isnan(solution.log_determinant):
         raise np.linalg.LinAlgError("a block of the precision is not positive definite")
-    return found if crosses else found._replace(cross=found.cross[:0])
+    return solution if crosses else solution._replace(cross=solution.cross[:0])
 
 
 def solve_with_numpy(
-    blocks: Array, own: Array, coupling: Array, which: Array, vector: Array, crosses: bool
+    blocks: Array,
+    added_diagonal: Array,
+    coupling: Array,
+    which: Array,
+    vector: Array,
+    crosses: bool,
 ) -> tuple[float, Array, Array, Array, Array]:
     """Log-determinant (NaN where not positive), means, covariances, crosses and lags."""
     n_times, n, _ = blocks.shape
     d = coupling[:, None] * np.eye(n) if coupling.ndim == 2 else coupling
     inverse, vectors = np.array(blocks, float), np.array(vector, float)
-    inverse[:, np.arange(n), np.arange(n)] += own
+    inverse[:, np.arange(n), np.arange(n)] += added_diagonal
     logs, cross = 0.0, np.empty((n_times - 1, n, n))
     for t in range(n_times):
         if t:
@@ -140,11 +144,11 @@ def solve_with_numpy(
         logs += 2.0 * float(np.log(factor.diagonal()).sum())
         half = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
         np.matmul(half.T, half, out=inverse[t])
-    _way_back(d, which, inverse, cross, vectors)
+    _back_substitute(d, which, inverse, cross, vectors)
     return logs, vectors, inverse, cross, np.einsum("tii->ti", cross).copy()
 
 
-def _way_back(d: Array, which: Array, inverse: Array, cross: Array, vectors: Array) -> None:
+def _back_substitute(d: Array, which: Array, inverse: Array, cross: Array, vectors: Array) -> None:
     """Means into ``vectors``, covariances into ``inverse`` and crosses over ``D_t V_t``."""
     vectors[-1] = inverse[-1] @ vectors[-1]
     for t in range(len(inverse) - 2, -1, -1):
@@ -154,7 +158,7 @@ def _way_back(d: Array, which: Array, inverse: Array, cross: Array, vectors: Arr
         inverse[t] += cross[t] @ gain.T
 
 
-# ---------- Chains whose blocks are all alike: elimination until it stands still, then powers
+# ---------- Chains with equal blocks: elimination to the steady state, powers
 #
 # Where every row has the Gram matrix ``G`` and every step the transition ``F, Omega``, the blocks
 # ``V_t`` of the elimination converge, and so do the covariances on the way back; after a few dozen
@@ -168,9 +172,9 @@ def _way_back(d: Array, which: Array, inverse: Array, cross: Array, vectors: Arr
 
 
 #: Change of a block, relative to its largest number, that is rounding.
-STANDING = 1e-14
-#: Steps from which on a chain is long enough to stand still.
-LEAST_STEPS = 50
+STEADY_TOLERANCE = 1e-14
+#: Steps from which on a chain is long enough to become steady.
+FEWEST_STEADY_STEPS = 50
 
 
 def solve_steady(
@@ -189,33 +193,39 @@ def solve_steady(
         ``Cov_{t+1}``, (3, N, N); ``Cov`` of the first state, (N, N).
     """
     n_times = len(vector)
-    inverses, logs = _forward(ends[0], block, d, n_times - 1)
+    inverses, logs = _steady_forward(ends[0], block, d, n_times - 1)
     steady, n_first = inverses[-1], len(inverses)
-    last, log = _inverse(ends[1] - d @ steady @ d.T)
+    last, log = _invert_matrix(ends[1] - d @ steady @ d.T)
     total = sum(logs) + (n_times - 1 - n_first) * logs[-1] + log
-    return total, _means(inverses, last, d, vector), *_sums(inverses, last, d, n_times)
+    return (
+        total,
+        _steady_means(inverses, last, d, vector),
+        *_steady_covariance_sums(inverses, last, d, n_times),
+    )
 
 
-def _inverse(block: Array) -> tuple[Array, float]:
-    found, logs = invert(block[..., None])
-    return found[..., 0], float(logs[0])
+def _invert_matrix(block: Array) -> tuple[Array, float]:
+    inverse, logs = invert(block[..., None])
+    return inverse[..., 0], float(logs[0])
 
 
-def _forward(first: Array, block: Array, d: Array, most: int) -> tuple[list[Array], list[float]]:
-    """``V_t`` and ``log |S_t'|`` until they stand still, for ``most`` states at most."""
-    v, log = _inverse(first)
+def _steady_forward(
+    first: Array, block: Array, d: Array, most: int
+) -> tuple[list[Array], list[float]]:
+    """``V_t`` and ``log |S_t'|`` until they are steady, for ``most`` states at most."""
+    v, log = _invert_matrix(first)
     inverses, logs = [v], [log]
     while len(inverses) < most:
-        v, log = _inverse(block - d @ inverses[-1] @ d.T)
+        v, log = _invert_matrix(block - d @ inverses[-1] @ d.T)
         moved = np.abs(v - inverses[-1]).max()
         inverses.append(v)
         logs.append(log)
-        if moved <= STANDING * np.abs(v).max():
+        if moved <= STEADY_TOLERANCE * np.abs(v).max():
             break
     return inverses, logs
 
 
-def _means(inverses: list[Array], last: Array, d: Array, vector: Array) -> Array:
+def _steady_means(inverses: list[Array], last: Array, d: Array, vector: Array) -> Array:
     """Forward and back substitution; (T, N, P)."""
     n_times, n, n_columns = vector.shape
     x = np.ascontiguousarray(np.moveaxis(vector, 1, 0)).reshape(n, -1)
@@ -223,17 +233,17 @@ def _means(inverses: list[Array], last: Array, d: Array, vector: Array) -> Array
     for t in range(1, k):
         x[:, at[t]] += d @ (inverses[t - 1] @ x[:, at[t - 1]])
     gain = d @ inverses[-1]
-    _double(x[:, (k - 1) * n_columns :], gain, n_columns)
+    _add_powers(x[:, (k - 1) * n_columns :], gain, n_columns)
     tail = slice((k - 1) * n_columns, (n_times - 1) * n_columns)
     x[:, at[-1]] = last @ x[:, at[-1]]
     x[:, tail] = inverses[-1] @ x[:, tail]
-    _double(x[:, (k - 1) * n_columns :], gain.T, -n_columns)
+    _add_powers(x[:, (k - 1) * n_columns :], gain.T, -n_columns)
     for t in range(k - 2, -1, -1):
         x[:, at[t]] = inverses[t] @ (x[:, at[t]] + d.T @ x[:, at[t + 1]])
     return np.moveaxis(x.reshape(n, n_times, n_columns), 0, 1)
 
 
-def _double(x: Array, gain: Array, shift: int) -> None:
+def _add_powers(x: Array, gain: Array, shift: int) -> None:
     """``x_t += gain x_{t-1}`` from left to right, in place, a step being ``shift`` columns.
 
     From right to left where ``shift`` is negative.
@@ -246,7 +256,9 @@ def _double(x: Array, gain: Array, shift: int) -> None:
         shift, power = 2 * shift, power @ power
 
 
-def _sums(inverses: list[Array], last: Array, d: Array, n_times: int) -> tuple[Array, Array]:
+def _steady_covariance_sums(
+    inverses: list[Array], last: Array, d: Array, n_times: int
+) -> tuple[Array, Array]:
     """``Cov_t = V + J Cov_{t+1} J'`` and ``J Cov_{t+1}`` with ``J = V D'``, summed over steps.
 
     Last, the covariance of the first state.
@@ -258,16 +270,19 @@ def _sums(inverses: list[Array], last: Array, d: Array, n_times: int) -> tuple[A
         if t < k - 1:
             gain = inverses[t] @ d.T
         between = gain @ covariance
-        found = inverses[min(t, k - 1)] + between @ gain.T
-        still = t >= k and np.abs(found - covariance).max() <= STANDING * np.abs(found).max()
+        earlier = inverses[min(t, k - 1)] + between @ gain.T
+        still = (
+            t >= k
+            and np.abs(earlier - covariance).max() <= STEADY_TOLERANCE * np.abs(earlier).max()
+        )
         times = t - k + 2 if still else 1
-        before += times * found
+        before += times * earlier
         cross += times * between
-        covariance, t = found, t - times
+        covariance, t = earlier, t - times
     return np.stack([before, cross, before - covariance + last]), covariance
 
 
-# ---------- States given the data of a block: what a likelihood and its score need of them
+# ---------- Posterior of the states of a block
 #
 # Five ways through the same elimination: blocks that are all diagonal, one system for paths that
 # share their pattern, the same with blocks that are all alike, machine code for patterns of their
@@ -317,28 +332,30 @@ class Posterior(NamedTuple):
 def posterior(gram: Array, vector: Array, prior: Prior, n_paths: int) -> Posterior:
     """Posterior of the free states of a chain; arguments as of `sweep`."""
     if prior.precision.ndim == 3 and is_shared(gram, prior) and is_steady(gram, prior):
-        mean, sums, first, logs = _by_steady_chain(gram, vector, prior)
+        mean, sums, first, logs = _solve_steady_chain(gram, vector, prior)
         spread = n_paths * sums[:, None]
     else:
-        mean, covariance, cross, first, logs = _solved(gram, vector, prior)
-        spread = _spread(covariance, cross, prior, n_paths)
-    found = Posterior(mean, spread, first, logs + prior.log_determinant)
-    return found._replace(gram_trace=_gram_trace(found, prior, n_paths))
+        mean, covariance, cross, first, logs = _solve_fastest(gram, vector, prior)
+        spread = _covariance_sums(covariance, cross, prior, n_paths)
+    post = Posterior(mean, spread, first, logs + prior.log_determinant)
+    return post._replace(gram_trace=_gram_trace(post, prior, n_paths))
 
 
-def _solved(gram: Array, vector: Array, prior: Prior) -> Solved:
-    """By whichever way is the fastest."""
+def _solve_fastest(gram: Array, vector: Array, prior: Prior) -> Solved:
+    """Moments by the fastest method that applies."""
     apart = prior.precision.ndim == 2
     if gram.ndim == 3 and apart:
-        return _by_diagonals(gram, vector, prior)
+        return _solve_diagonal(gram, vector, prior)
     if is_shared(gram, prior):
-        return _by_one_chain(gram, vector, prior)
+        return _solve_one_chain(gram, vector, prior)
     compiled = None
     if apart and gram.shape[-1] > 1 and _compiling_pays(gram):
         compiled = kernels()
     if compiled is None:
-        return _by_elimination(gram, vector, prior)
-    return compiled.solve_paths(gram, vector, prior.own(), along(prior.coupling, prior.free))
+        return _solve_by_elimination(gram, vector, prior)
+    return compiled.solve_paths(
+        gram, vector, prior.diagonal_blocks(), along(prior.coupling, prior.free)
+    )
 
 
 def is_shared(gram: Array, prior: Prior) -> bool:
@@ -353,13 +370,13 @@ def _compiling_pays(gram: Array) -> bool:
 
 def is_steady(gram: Array, prior: Prior) -> bool:
     """Whether all steps and all rows of a shared pattern are alike, and many enough."""
-    if prior.factor.shape[-1] > 1 or len(gram) < LEAST_STEPS:
+    if prior.factor.shape[-1] > 1 or len(gram) < FEWEST_STEADY_STEPS:
         return False
     # Gaps are seldom the same in the middle as at the start: most chains end here.
     return np.array_equal(gram[0], gram[len(gram) // 2]) and bool((gram == gram[:1]).all())
 
 
-def _by_steady_chain(gram: Array, vector: Array, prior: Prior) -> tuple[Array, ...]:
+def _solve_steady_chain(gram: Array, vector: Array, prior: Prior) -> tuple[Array, ...]:
     """Where all blocks but the first and the last are alike: sums over steps, (3, N, N)."""
     weight, pull = prior.weight[..., 0], prior.pull[..., 0]
     block = as_matrix(gram[0])[..., 0] + weight + pull
@@ -368,30 +385,34 @@ def _by_steady_chain(gram: Array, vector: Array, prior: Prior) -> tuple[Array, .
     return mean, sums, first[..., None], np.array([logs])
 
 
-def _by_one_chain(gram: Array, vector: Array, prior: Prior) -> Solved:
+def _solve_one_chain(gram: Array, vector: Array, prior: Prior) -> Solved:
     """All paths are columns of one block tridiagonal system."""
     apart = prior.precision.ndim == 2
-    found = solve_shared(gram, vector, prior, crosses=not apart)
-    covariance, cross = found.covariance[..., None], found.cross[..., None]
+    solution = solve_shared(gram, vector, prior, crosses=not apart)
+    covariance, cross = solution.covariance[..., None], solution.cross[..., None]
     first = covariance[0]
     if apart:
         covariance = np.einsum("tiib->tib", covariance).copy()  # one walk over all blocks
-        cross = found.lag[..., None]
-    return found.mean, covariance, cross, first, np.array([found.log_determinant])
+        cross = solution.lag[..., None]
+    return solution.mean, covariance, cross, first, np.array([solution.log_determinant])
 
 
 def solve_shared(gram: Array, vector: Array, prior: Prior, *, crosses: bool) -> ChainSolution:
     """Solution of the chain where all paths share one pattern; batch 1 throughout."""
-    own, d = prior.own()[..., 0], np.moveaxis(prior.coupling, -1, 0)
+    prior_blocks, d = prior.diagonal_blocks()[..., 0], np.moveaxis(prior.coupling, -1, 0)
     blocks = in_full(gram)[..., 0]
-    if own.ndim == 3:
-        blocks, own = own + blocks, np.zeros(blocks.shape[:2])
-    return solve_tridiagonal(blocks, d, vector, own, prior.free[:, 0], crosses=crosses)
+    if prior_blocks.ndim == 3:
+        blocks, prior_blocks = prior_blocks + blocks, np.zeros(blocks.shape[:2])
+    return solve_tridiagonal(blocks, d, vector, prior_blocks, prior.free[:, 0], crosses=crosses)
 
 
-def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Solved:
+def _solve_diagonal(gram: Array, vector: Array, prior: Prior) -> Solved:
     """The elimination of `sweep` and its way back where every block is diagonal."""
-    block, d, mean = gram + prior.own(), along(prior.coupling, prior.free), np.array(vector)
+    block, d, mean = (
+        gram + prior.diagonal_blocks(),
+        along(prior.coupling, prior.free),
+        np.array(vector),
+    )
     for t in range(1, len(block)):
         gain = d[t - 1] / block[t - 1]
         block[t] -= gain * d[t - 1]
@@ -407,7 +428,7 @@ def _by_diagonals(gram: Array, vector: Array, prior: Prior) -> Solved:
     return mean, variance, cross, variance[0], np.log(block).sum((0, 1))
 
 
-def _by_elimination(gram: Array, vector: Array, prior: Prior) -> Solved:
+def _solve_by_elimination(gram: Array, vector: Array, prior: Prior) -> Solved:
     inverse, vectors, logs = sweep(gram, vector, prior)
     n_times, shape = len(gram), (*prior.precision.shape[:-1], inverse.shape[-1])
     narrow = prior.precision.ndim == 2  # the prior's score needs diagonals only
@@ -424,16 +445,16 @@ def _by_elimination(gram: Array, vector: Array, prior: Prior) -> Solved:
 def _gram_trace(post: Posterior, prior: Prior, n_paths: int) -> float:
     """``sum_t tr(G_t Cov_t)`` over all paths, without G and in the units of the prior.
 
-    Precision times covariance is the identity, of trace N T; what G leaves of it is the prior's
-    share, ``tr(own Cov) - 2 tr(D Cov(c_t, c_{t+1}))``.
+    Precision times covariance is the identity, of trace N T; the remainder beside G is the prior's
+    share, ``tr(K Cov) - 2 tr(D Cov(c_t, c_{t+1}))``.
     """
     size, (before, cross, after) = n_paths * len(post.mean) * len(prior.mean), post.spread
     first = post.first_as(prior)
     turned = cross if cross.ndim == 2 else np.swapaxes(cross, 1, 2)
     pairs = ((prior.weight, after), (prior.pull, before), (-2.0 * prior.coupling, turned))
     steps = sum(float((np.moveaxis(x, -1, 0) * y).sum()) for x, y in pairs)
-    own = over_paths((prior.precision * first).sum(tuple(range(first.ndim - 1))), n_paths)
-    return size - steps - float(own)
+    first_trace = over_paths((prior.precision * first).sum(tuple(range(first.ndim - 1))), n_paths)
+    return size - steps - float(first_trace)
 
 
 # -- sums over paths and steps ----------------------------------------------------------------
@@ -444,17 +465,17 @@ def over_paths(values: Array, n_paths: int) -> Array:
     return values[..., 0] if n_paths == 1 else values[..., 0] * n_paths
 
 
-def _spread(covariance: Array, cross: Array, prior: Prior, n_paths: int) -> Array:
+def _covariance_sums(covariance: Array, cross: Array, prior: Prior, n_paths: int) -> Array:
     """Covariances (T, ..., B) and crosses (T - 1, ..., B) over the steps of each transition."""
     which, n_lengths = prior.free, prior.factor.shape[-1]
     if which.shape[1] == 1:
         covariance, cross = over_paths(covariance, n_paths), over_paths(cross, n_paths)
     else:
         covariance, cross = np.moveaxis(covariance, -1, 1), np.moveaxis(cross, -1, 1)
-    return _grouped([covariance[:-1], cross, covariance[1:]], which, n_lengths)
+    return _sums_by_transition([covariance[:-1], cross, covariance[1:]], which, n_lengths)
 
 
-def _grouped(parts: list[Array], which: Array, n_lengths: int) -> Array:
+def _sums_by_transition(parts: list[Array], which: Array, n_lengths: int) -> Array:
     """Sums over the steps of each transition."""
     skip = 1 if which.shape[1] == 1 else 2
     flat = (x.reshape(-1, *x.shape[skip:]) for x in parts)
@@ -493,4 +514,4 @@ def squares_of(mean: Array, prior: Prior) -> Array:
     else:
         form = "tip,tjp->tij"
     pairs = ((now, now), (now, then), (then, then))
-    return _grouped([np.einsum(form, a, b) for a, b in pairs], which, n_lengths)
+    return _sums_by_transition([np.einsum(form, a, b) for a, b in pairs], which, n_lengths)

@@ -14,7 +14,7 @@ from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.blocks import in_full
 from spdelaw.statespace.collapse import Block
 
-# ---------- Likelihood of semilinear coefficients that are observed completely, with its score
+# ---------- Likelihood and score of completely observed coefficients
 #
 # Given the state x before, the next state is Gaussian to the order of the closure, so the
 # log-likelihood is a sum over transitions of
@@ -35,9 +35,9 @@ from spdelaw.statespace.collapse import Block
 Array = np.ndarray
 
 #: Transitions that are worked on together; their matrices should stay in cache.
-AT_ONCE = 128
+BATCH_TRANSITIONS = 128
 #: Triangles that are inverted as they are.
-SMALL = 8
+SMALL_TRIANGLE = 8
 
 
 class Transitions(NamedTuple):
@@ -59,7 +59,7 @@ class Transitions(NamedTuple):
 
     def take(self, rows: Array) -> Transitions:
         """Some of the transitions."""
-        return Transitions(*(part[rows] for part in self))
+        return Transitions(*(values[rows] for values in self))
 
     def draw(self, n: int) -> Transitions:
         """At most n transitions, drawn at random, the same every time.
@@ -106,7 +106,7 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     shape = data.before.shape
     coefficient = np.empty((shape[0], len(closure.coefficients)))
     out = Scores(np.empty(shape[0]), np.empty(shape), np.empty(shape), coefficient)
-    for rows, error, covariance, tape in _predicted(closure, data, n_steps):
+    for rows, error, covariance, tape in _prediction_errors(closure, data, n_steps):
         with np.errstate(over="ignore", invalid="ignore"):
             out.value[rows], by = gaussian(error, covariance)
             pulled = pull_back(closure, tape, by)
@@ -117,15 +117,15 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
 def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:
     """Log-likelihood of each transition alone; (n,)."""
     out = np.empty(len(data.dt))
-    for rows, error, covariance, _ in _predicted(closure, data):
+    for rows, error, covariance, _ in _prediction_errors(closure, data):
         out[rows] = gaussian(error, covariance)[0]
     return out
 
 
-def _predicted(
+def _prediction_errors(
     closure: Closure, data: Transitions, n_steps: int = 1
 ) -> Iterator[tuple[Array, Array, Array, Tape]]:
-    """Rows that share the length of the step and the number of sub-steps, and what they leave.
+    """Rows that share the length of the step and the number of sub-steps, and their errors.
 
     Errors of the predictions (B, N), their covariance (B, N, N), and the tape of the move.
     """
@@ -133,12 +133,12 @@ def _predicted(
     for k, dt in enumerate(lengths):
         for steps in np.unique(data.steps[which == k]):
             index = np.flatnonzero((which == k) & (data.steps == steps))
-            for start in range(0, len(index), AT_ONCE):
-                rows = index[start : start + AT_ONCE]
+            for start in range(0, len(index), BATCH_TRANSITIONS):
+                rows = index[start : start + BATCH_TRANSITIONS]
                 with np.errstate(over="ignore", invalid="ignore"):
                     n = n_steps * int(steps)
-                    found, tape = advance(closure, data.before[rows], None, float(dt), n)
-                yield rows, data.after[rows] - found.mean, found.covariance, tape
+                    prediction, tape = advance(closure, data.before[rows], None, float(dt), n)
+                yield rows, data.after[rows] - prediction.mean, prediction.covariance, tape
 
 
 def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
@@ -165,7 +165,7 @@ def _triangular_inverse(lower: Array) -> Array:
     Products of a batch are five times as fast as LAPACK on matrices of this size.
     """
     n = lower.shape[-1]
-    if n <= SMALL:
+    if n <= SMALL_TRIANGLE:
         return np.linalg.inv(lower)
     half, out = n // 2, np.zeros_like(lower)
     first = _triangular_inverse(lower[:, :half, :half])
@@ -200,16 +200,16 @@ def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
 def transition_innovations(closure: Closure, data: Transitions, n_steps: int = 1) -> Array:
     """Standardised errors of complete states; (n, N)."""
     out = np.empty_like(data.after)
-    for rows, error, covariance, _ in _predicted(closure, data, n_steps):
+    for rows, error, covariance, _ in _prediction_errors(closure, data, n_steps):
         root = np.linalg.cholesky(covariance)
         out[rows] = np.linalg.solve(root, error[..., None])[..., 0]
     return out
 
 
-# ---------- Filter, likelihood, score and smoother of a semilinear state behind gaps and noise
+# ---------- Filter, score and smoother with gaps and observation noise
 #
 # Between observations a Gaussian moves by the closure. At a time with collapsed observations
-# ``G, c_hat, RSS`` (`_collapse`) and noise variance r,
+# ``G, c_hat, RSS`` (`collapse`) and noise variance r,
 #
 #     M = I + P G / r,   W = (G / r) M^-1,   delta = c_hat - m,   g = W delta,   s = M^-1 delta,
 #     log p = -1/2 (n log 2 pi r - log w + log |M| + RSS / r + delta' g),
@@ -235,7 +235,7 @@ class _Row(NamedTuple):
         gram: ``G``, (B, N, N) or (1, N, N).
         before, after: state before and after the update; means (P, N).
         inverse, gain, residual: ``M^-1``, g and s.
-        value: log density without what no state enters, (P,).
+        value: log density without terms that do not depend on the state, (P,).
         tape: stages of the move to this time, where they are kept.
     """
 
@@ -266,11 +266,11 @@ def filter_scores(
     """
     n_times, n, n_paths = block.vector.shape
     size = 8 * TAPE_MATRICES * n_times * n_steps * n_paths * n**2
-    rows = _forward(closure, block, r, prior, n_steps, not value_only and size <= TAPE_BYTES)
+    rows = _filter_rows(closure, block, r, prior, n_steps, not value_only and size <= TAPE_BYTES)
     age = block.times - block.times[:1]
     counts = np.broadcast_to(age >= burn, (n_times, n_paths)).astype(float)
-    # What the modes leave over, RSS, says something about r at every time: only the numbers that
-    # tell of the state, as many as G has ranks, are left out where a term does not count.
+    # The residual, RSS, carries information on r at every time: only the numbers that determine
+    # the state, as many as the rank of G, are left out where a term does not count.
     n_values = block.n_values.astype(float)
     for t in np.flatnonzero((counts == 0.0).any(1)):
         ranks = np.linalg.matrix_rank(rows[t].gram, hermitian=True)
@@ -282,10 +282,10 @@ def filter_scores(
     if value_only or not np.isfinite(value).all():
         return Scores(value, rate, noise, theta, by_r)
     by_r -= 0.5 * (n_values / r - block.misfit / r**2)
-    dt, by = _steps(block), Moments(np.zeros((n_paths, n)), np.zeros((n_paths, n, n)))
+    dt, by = _time_steps(block), Moments(np.zeros((n_paths, n)), np.zeros((n_paths, n, n)))
     while rows:
         row = rows.pop()
-        by, change = _pull_update(row, r, counts[len(rows)], by)
+        by, change = _pull_back_update(row, r, counts[len(rows)], by)
         by_r += change
         if rows:
             start, tape = rows[-1].after, row.tape
@@ -299,7 +299,7 @@ def filter_scores(
     return Scores(value, rate, noise, theta, by_r)
 
 
-def _steps(block: Block) -> list[Array | float]:
+def _time_steps(block: Block) -> list[Array | float]:
     """Time since the observation before: a number where shared, else (P,)."""
     dt = np.diff(block.times, axis=0)
     if block.times.shape[1] == 1 or np.ptp(dt, axis=1).max(initial=0.0) == 0.0:
@@ -307,10 +307,10 @@ def _steps(block: Block) -> list[Array | float]:
     return list(dt)
 
 
-def _forward(
+def _filter_rows(
     closure: Closure, block: Block, r: float, prior: InitialState, n_steps: int, keep: bool = False
 ) -> list[_Row]:
-    n_paths, dt = block.vector.shape[2], _steps(block)
+    n_paths, dt = block.vector.shape[2], _time_steps(block)
     wide = operators.as_matrix(prior.covariance)
     state = Moments(np.tile(prior.mean, (n_paths, 1)), np.tile(wide, (n_paths, 1, 1)))
     tape: Tape | None = None
@@ -318,12 +318,12 @@ def _forward(
     for t, (gram, estimate) in enumerate(zip(block.matrices, block.estimate, strict=True)):
         if t:
             state, tape = advance(closure, state.mean, state.covariance, dt[t - 1], n_steps)
-        rows.append(_update(state, gram, estimate.T, r, tape if keep else None))
+        rows.append(_update_row(state, gram, estimate.T, r, tape if keep else None))
         state = rows[-1].after
     return rows
 
 
-def _update(before: Moments, gram: Array, estimate: Array, r: float, tape: Tape | None) -> _Row:
+def _update_row(before: Moments, gram: Array, estimate: Array, r: float, tape: Tape | None) -> _Row:
     m, p, _ = before
     matrix = np.eye(m.shape[1]) + p @ (gram / r)
     inverse = np.linalg.inv(matrix)
@@ -338,7 +338,7 @@ def _update(before: Moments, gram: Array, estimate: Array, r: float, tape: Tape 
     return _Row(gram, before, after, inverse, gain, residual, value, tape)
 
 
-def _pull_update(row: _Row, r: float, count: Array, by: Moments) -> tuple[Moments, Array]:
+def _pull_back_update(row: _Row, r: float, count: Array, by: Moments) -> tuple[Moments, Array]:
     """Gradients before an update, and by r, from those after it and from its own term.
 
     ``dm+ = M^-1 (dm + dP g)``, ``dP+ = M^-1 dP M^-T``, and by r
@@ -347,11 +347,13 @@ def _pull_update(row: _Row, r: float, count: Array, by: Moments) -> tuple[Moment
     (m, p, _), spread, gain = by, row.before.covariance, row.gain
     turned = np.einsum("bij,bi->bj", row.inverse, m)
     w = np.broadcast_to(row.gram / r, spread.shape) @ row.inverse
-    own = 0.5 * count[:, None, None] * (gain[:, :, None] * gain[:, None, :] - w)
+    term_gradient = 0.5 * count[:, None, None] * (gain[:, :, None] * gain[:, None, :] - w)
     outer = turned[:, :, None] * gain[:, None, :]
     by_p = row.inverse.transpose(0, 2, 1) @ p @ row.inverse
-    by_p += 0.5 * (outer + outer.transpose(0, 2, 1)) + 0.5 * (own + own.transpose(0, 2, 1))
-    # d/dr of the own term: (tr(W P) + g's) / (2 r)
+    by_p += 0.5 * (outer + outer.transpose(0, 2, 1)) + 0.5 * (
+        term_gradient + term_gradient.transpose(0, 2, 1)
+    )
+    # d/dr of the term at this time: (tr(W P) + g's) / (2 r)
     of_term = np.einsum("bij,bji->b", w, spread) + (gain * row.residual).sum(1)
     shrink = np.einsum("bij,bjk,bk->bi", spread, w, row.residual, optimize=True)
     widen = row.after.covariance @ np.broadcast_to(row.gram, spread.shape) @ row.after.covariance
@@ -367,7 +369,7 @@ def smooth_semilinear(
     ``m_t|T = m_t + C P_{t+1}^-1 (m_{t+1}|T - m_{t+1})`` with C the covariance of the state at t
     with the next one. Means (T, P, N) and covariances (T, P, N, N).
     """
-    rows, dt = _forward(closure, block, r, prior, n_steps), _steps(block)
+    rows, dt = _filter_rows(closure, block, r, prior, n_steps), _time_steps(block)
     out = [rows[-1].after]
     for t in range(len(rows) - 2, -1, -1):
         (m, p, _), ahead, (later, wide, _) = rows[t].after, rows[t + 1].before, out[-1]
@@ -379,20 +381,20 @@ def smooth_semilinear(
     return Moments(np.array(means), np.array(spreads))
 
 
-# ---------- A few long records as many short ones, to be filtered side by side
+# ---------- Long records cut into segments that are filtered in parallel
 #
-# A filter forgets: after a run-in of a few time scales its state hardly depends on where it began.
+# After a run-in of a few time scales the state of a filter hardly depends on where it began.
 # A record is cut into segments that each begin one run-in early; terms of the run-in do not count
 # (``burn`` of `filter_scores`), so every term counts once, given the observations of its segment
 # before it.
 
 
 #: Segments and paths that are filtered together.
-SIDE_BY_SIDE = 16
+PARALLEL_SEGMENTS = 16
 #: A segment is at least this many times as long as its run-in, and this many times long.
-LEAST_RUN_INS, LEAST_TIMES = 4, 40
+FEWEST_RUN_INS, FEWEST_TIMES = 4, 40
 #: Steps count as equal when they differ by less than this part.
-SAME = 1e-9
+STEP_TOLERANCE = 1e-9
 
 
 def in_segments(block: Block, burn: float) -> Block:
@@ -403,11 +405,11 @@ def in_segments(block: Block, burn: float) -> Block:
     """
     n_times, _, n_paths = block.vector.shape
     dt = np.diff(block.times[:, 0])
-    if block.times.shape[1] > 1 or n_times < 2 or np.ptp(dt) > SAME * dt.max():
+    if block.times.shape[1] > 1 or n_times < 2 or np.ptp(dt) > STEP_TOLERANCE * dt.max():
         return block
     run_in = int((block.times[:, 0] - block.times[0, 0] < burn).sum())
-    least = max(LEAST_TIMES, LEAST_RUN_INS * run_in)
-    n_segments = min(SIDE_BY_SIDE // n_paths, (n_times - run_in) // least)
+    least = max(FEWEST_TIMES, FEWEST_RUN_INS * run_in)
+    n_segments = min(PARALLEL_SEGMENTS // n_paths, (n_times - run_in) // least)
     if n_segments < 2:
         return block
     length = -(-(n_times - run_in) // n_segments)

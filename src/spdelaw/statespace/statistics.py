@@ -13,10 +13,10 @@ from spdelaw.errors import DataError
 from spdelaw.processes import operators
 from spdelaw.processes.linear import distinct_steps
 from spdelaw.statespace.blocks import invert, multiply, sandwich, transpose
-from spdelaw.statespace.chain import StateSpace, around, gradients, grouped, log_likelihood
+from spdelaw.statespace.chain import StateSpace, center_sums, gradients, grouped, log_likelihood
 from spdelaw.statespace.likelihood import Evaluation
 
-# ---------- Products of all pairs of modes, summed over paths and over steps of equal length
+# ---------- Products of pairs of modes, summed over paths and steps
 
 
 Array = np.ndarray
@@ -24,8 +24,8 @@ Array = np.ndarray
 #: Lengths of step up to which each has a product of its own.
 FEW_LENGTHS = 16
 #: Lags of the two factors of each sum over steps, and over two steps in a row.
-ONES = {"before": (0, 0), "cross": (0, 1), "after": (1, 1)}
-TWOS = {"early": (0, 1), "late": (1, 2), "middle": (1, 1), "skip": (0, 2)}
+STEP_LAGS = {"before": (0, 0), "cross": (0, 1), "after": (1, 1)}
+TWO_STEP_LAGS = {"early": (0, 1), "late": (1, 2), "middle": (1, 1), "skip": (0, 2)}
 
 
 class PairSums(NamedTuple):
@@ -57,7 +57,7 @@ class PairSums(NamedTuple):
     first: Array
 
     def joined(self, other: PairSums, between: Array) -> PairSums:
-        """Sums of both sets of paths; ``between`` is what their different first means add."""
+        """Sums of both sets of paths; ``between`` is the share of their different first means."""
         constant = ("lengths", "two_lengths")
         total = {k: getattr(self, k) + getattr(other, k) for k in self._fields if k not in constant}
         total["first"] = total["first"] + between
@@ -65,27 +65,27 @@ class PairSums(NamedTuple):
 
     def shifted(self, first: Array, n_paths: int, m: Array, times: Array) -> PairSums:
         """Sums of ``c - m`` for a known ``m`` (T, N); ``first`` (T, N) are those of ``c``."""
-        _, which, two, which_two = _steps_in_a_row(times)
+        _, which, two, which_two = _successive_steps(times)
 
         def change(now: int, then: int, of: Array, n: int) -> Array:
             """``n m m' - c m' - m c'`` at these lags, summed over equal steps."""
             a, b = slice(now, now + len(of)), slice(then, then + len(of))
-            less = _products(n_paths * m[a] - first[a], m[b], of, n)
-            return less - _products(m[a], first[b], of, n)
+            less = _product_sums(n_paths * m[a] - first[a], m[b], of, n)
+            return less - _product_sums(m[a], first[b], of, n)
 
-        moved = {k: change(*lags, which, len(self.lengths)) for k, lags in ONES.items()}
-        moved |= {k: change(*lags, which_two, len(two)) for k, lags in TWOS.items()}
+        moved = {k: change(*lags, which, len(self.lengths)) for k, lags in STEP_LAGS.items()}
+        moved |= {k: change(*lags, which_two, len(two)) for k, lags in TWO_STEP_LAGS.items()}
         return self._replace(**{k: getattr(self, k) + v for k, v in moved.items()})
 
 
-def _products(a: Array, b: Array, which: Array, n: int) -> Array:
+def _product_sums(a: Array, b: Array, which: Array, n: int) -> Array:
     """Sums of ``a_t b_t'`` over entries with equal ``which``; (n, N, N)."""
     if n > FEW_LENGTHS:
         return grouped(a[:, :, None] * b[:, None], which, n)
     out = np.empty((n, a.shape[1], b.shape[1]))
     for u in range(n):
-        own = slice(None) if n == 1 else which == u
-        out[u] = a[own].T @ b[own]
+        rows = slice(None) if n == 1 else which == u
+        out[u] = a[rows].T @ b[rows]
     return out
 
 
@@ -94,13 +94,13 @@ def pair_sums(c: Array, times: Array) -> PairSums:
     at = np.ascontiguousarray(c.transpose(1, 2, 0))
     products = [at[: len(at) - lag] @ np.swapaxes(at[lag:], 1, 2) for lag in range(3)]
     start, n_paths = at[0] - at[0].mean(1, keepdims=True), len(c)
-    lengths, which, two, which_two = _steps_in_a_row(times)
+    lengths, which, two, which_two = _successive_steps(times)
 
     def total(now: int, then: int, of: Array, n: int) -> Array:
         return grouped(products[then - now][now : now + len(of)], of, n)
 
-    sums = {name: total(*lags, which, len(lengths)) for name, lags in ONES.items()}
-    sums |= {name: total(*lags, which_two, len(two)) for name, lags in TWOS.items()}
+    sums = {name: total(*lags, which, len(lengths)) for name, lags in STEP_LAGS.items()}
+    sums |= {name: total(*lags, which_two, len(two)) for name, lags in TWO_STEP_LAGS.items()}
     return PairSums(
         lengths=lengths,
         n_steps=n_paths * np.bincount(which, minlength=len(lengths)).astype(float),
@@ -111,14 +111,14 @@ def pair_sums(c: Array, times: Array) -> PairSums:
     )
 
 
-def _steps_in_a_row(times: Array) -> tuple[Array, Array, Array, Array]:
+def _successive_steps(times: Array) -> tuple[Array, Array, Array, Array]:
     """Lengths and which each step has; pairs of lengths in a row and which each pair is."""
     lengths, which = distinct_steps(np.diff(times))
     two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
     return lengths, which, two, which_two.reshape(-1)
 
 
-# ---------- Sufficient statistics of complete, noise-free paths: one pass, additive over paths
+# ---------- Sufficient statistics of complete, noise-free paths
 #
 # The coefficients of a complete field are the states themselves, so the likelihood needs only
 # their second moments at lags 0, 1 and, for the test of white noise, 2.
@@ -143,7 +143,7 @@ class Statistics:
         start_spread: ``sum_p (c_0 - mean)^2``, (N,); kept apart because the difference of
             sums would lose it where all paths start alike.
         energy: ``sum y^2`` over everything observed.
-        outside: ``sum (y - Phi c)^2``, what the modes leave over.
+        outside: ``sum (y - Phi c)^2``, the residual sum of squares.
         n_points: points per row.
         pairs: products of different modes, where drift or noise may couple them.
     """
@@ -181,7 +181,7 @@ class Statistics:
         lengths, which = self.lengths
         count = self.n_paths * np.bincount(which, minlength=len(lengths)).astype(float)
         parts = (self.square[:-1], self.cross, self.square[1:])
-        return count, np.stack([grouped(part, which, len(lengths)) for part in parts])
+        return count, np.stack([grouped(values, which, len(lengths)) for values in parts])
 
     @functools.cached_property
     def pair_steps(self) -> tuple[Array, Array]:
@@ -274,10 +274,10 @@ def collect(
     total: Statistics | None = None
     for values in chunks:
         c, energy = _coefficients(values, operator)
-        part = of_coefficients(c, times, energy, values.shape[-1], gram, pairs)
-        if part is None:
+        statistics = coefficient_statistics(c, times, energy, values.shape[-1], gram, pairs)
+        if statistics is None:
             return None
-        total = part if total is None else total.joined(part)
+        total = statistics if total is None else total.joined(statistics)
     return total
 
 
@@ -290,14 +290,14 @@ def _coefficients(values: Array, operator: Array) -> tuple[Array, float]:
     step = max(int(ROW_BYTES / (8 * rows.shape[1])), 1) if len(operator) <= FEW_MODES else len(rows)
     out, energy = np.empty((len(rows), len(operator))), 0.0
     for start in range(0, len(rows), step):
-        part = rows[start : start + step]
-        np.matmul(part, across, out=out[start : start + step])
-        flat = part.reshape(-1)
+        batch = rows[start : start + step]
+        np.matmul(batch, across, out=out[start : start + step])
+        flat = batch.reshape(-1)
         energy += float(np.vdot(flat, flat))
     return out.reshape(*values.shape[:2], -1), energy
 
 
-def of_coefficients(
+def coefficient_statistics(
     c: Array, times: Array, energy: float, n_points: int, gram: Array, pairs: bool
 ) -> Statistics | None:
     """Statistics of coefficients (P, T, N); ``energy`` is that of their values."""
@@ -343,14 +343,17 @@ def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Eval
     n_steps, sums = s.steps if dynamics.is_diagonal else s.pair_steps
     step = dynamics.over(s.lengths[0])
     if dynamics.forcing is None and dynamics.mean is not None:
-        sums, start = around(n_steps, sums, dynamics.mean, s.first_steps), start - dynamics.mean
+        sums, start = (
+            center_sums(n_steps, sums, dynamics.mean, s.first_steps),
+            start - dynamics.mean,
+        )
     pull = step.pull_back(*gradients(n_steps, sums, step))
-    by_drift = operators.like(dynamics.drift, pull[0]) + _by_response(s, state_space, step)
+    by_drift = operators.like(dynamics.drift, pull[0]) + _response_score(s, state_space, step)
     total = log_likelihood(n_steps, sums, step)
     by_mean, by_initial = np.zeros(len(initial.mean)), np.zeros_like(initial.covariance)
     information = np.zeros((len(initial.mean),) * 2)
     if initial.kind != "deterministic":
-        value, by_mean, by_initial, information = _initial(s, start, state_space)
+        value, by_mean, by_initial, information = _initial_density(s, start, state_space)
         total += value
     return Evaluation(
         np.array([total]),
@@ -368,8 +371,8 @@ def _unforced(s: Statistics, state_space: StateSpace) -> Statistics:
     return s.shifted(dynamics.response(s.times)) if dynamics.is_driven else s
 
 
-def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:
-    """What the response to a forcing adds to the score by the drift.
+def _response_score(s: Statistics, state_space: StateSpace, step: Any) -> Array:
+    """Share of the response to a forcing in the score by the drift.
 
     With ``e_t`` the sum over paths of ``c_{t+1} - F c_t``, a shift of the mean at t + 1 changes the
     log-likelihood by ``Omega^-1 e_t``, one at t by ``-F' Omega^-1 e_t``.
@@ -388,12 +391,12 @@ def _by_response(s: Statistics, state_space: StateSpace, step: Any) -> Array:
     return dynamics.response_pull_back(s.times, by)
 
 
-def _initial(
+def _initial_density(
     s: Statistics, start: Array, state_space: StateSpace
 ) -> tuple[float, Array, Array, Array]:
     """Log density of the first states, its gradient by mean and covariance, the information.
 
-    ``start`` is the mean of the first states over paths, less what is added to the deviation.
+    ``start`` is the mean of the first states over paths, less the mean of the law.
     """
     mean, v = state_space.initial.mean, state_space.initial.covariance
     n, gap = s.n_paths, start - mean

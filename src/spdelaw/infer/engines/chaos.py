@@ -33,7 +33,7 @@ from spdelaw.infer.objective import Evaluate, estimate, log_posterior
 from spdelaw.infer.optimise import Estimate, Fit
 from spdelaw.infer.parameters import parametrise
 from spdelaw.law.law import Law
-from spdelaw.law.prediction import N_TIME
+from spdelaw.law.prediction import DEFAULT_N_TIME
 from spdelaw.processes import operators
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.collapse import Collapsed, collapse, some_paths
@@ -74,7 +74,7 @@ class Chaos(Engine):
         Chaos(n_time=16, order=1, tail='dropped', threads=1)
     """
 
-    n_time: int = N_TIME
+    n_time: int = DEFAULT_N_TIME
     order: int = 1
     tail: str = "modelled"
     threads: int = 1
