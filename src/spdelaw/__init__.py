@@ -22,8 +22,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _public = importlib.import_module("spdelaw._public")  # "from spdelaw import" would ask here
-    found = {key: getattr(_public, key) for key in _public.__all__}
-    globals().update(found, __all__=["__version__", *found])
+    public_names = {key: getattr(_public, key) for key in _public.__all__}
+    globals().update(public_names, __all__=["__version__", *public_names])
     if name not in globals():  # nor a folder of the package, which is there by now
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]

@@ -1,4 +1,4 @@
-"""Checks of single arguments that every door shares: the value comes back, or `InputError`."""
+"""Checks of single arguments: each returns the value, or raises `InputError`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def probability(what: str, value: Any) -> float:
 
 
 def one_of(what: str, value: Any, words: Sequence[str]) -> str:
-    """One of the words, the first of which the message proposes."""
+    """One of the words; the message proposes the first."""
     if not isinstance(value, str) or value not in words:
         expected = f"one of {tuple(words)}"
         raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={words[0]!r}")
@@ -88,7 +88,7 @@ def from_settings(
     description: Mapping[str, Any],
     error: type[InputError] = InputError,
 ) -> T:
-    """An object from its plain description: ``name`` says of which kind, the rest its settings."""
+    """An object from its plain description: ``name`` is its kind, the other keys its settings."""
     settings = dict(description)
     name = settings.pop("name", None)
     if name not in kinds:

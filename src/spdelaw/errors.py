@@ -1,6 +1,6 @@
 """Every error and warning that spdelaw raises on purpose.
 
-A message always says what was expected, what was got and how to fix it, so that a
+A message always states what was expected, what was got and how to fix it, so that a
 caller can act on it without opening the source.
 """
 
@@ -72,7 +72,7 @@ class ConvergenceError(SpdeLawError, RuntimeError):
 
 
 class ExecutorError(SpdeLawError, RuntimeError):
-    """The machines that were to do the work are gone, or cannot hold it."""
+    """The workers of an executor are lost, or lack the memory."""
 
 
 class MissingExtraError(SpdeLawError, ImportError):

@@ -27,7 +27,7 @@ from spdelaw.processes.spde import SpectralSPDE
 
 __all__ = ["DomainContract", "DynamicsContract", "EngineContract"]
 
-# ---------- The contract that every domain keeps: inherit it, return a domain, run pytest
+# ---------- The contract of domains: inherit it, return a domain, run pytest
 #
 # Example::
 #
@@ -106,7 +106,7 @@ class DomainContract:
             result.coefficients, c, atol=self.tolerance * max(1.0, result.condition)
         )
 
-    def test_row_without_points_is_nan_and_said(self) -> None:
+    def test_row_without_points_is_nan_with_a_warning(self) -> None:
         """A row with too few points comes back as NaN with a warning, the others untouched."""
         domain, x, c, u = self._sample()
         u = u.copy()
@@ -215,7 +215,7 @@ class DomainContract:
                 raise AssertionError("bad input was accepted")
 
 
-# ---------- The contract that all dynamics keep: inherit it, return dynamics, run pytest
+# ---------- The contract of dynamics: inherit it, return dynamics, run pytest
 #
 # Example::
 #
@@ -230,7 +230,7 @@ ALLOWED = 5.5
 
 
 class DynamicsContract:
-    """Tests of what a `spdelaw.Law` asks of its dynamics."""
+    """Tests of what a `spdelaw.Law` requires of its dynamics."""
 
     #: A step to take: when, and how long.
     start: float = 0.3
@@ -280,8 +280,8 @@ class DynamicsContract:
         dynamics, mean, covariance = self._state()
         step = dynamics.moments(mean, covariance, self.start, 1e-9)
         np.testing.assert_allclose(step.mean, mean, atol=1e-6)
-        for found in (step.covariance, step.cross):
-            np.testing.assert_allclose(found, covariance, atol=1e-6)
+        for moment in (step.covariance, step.cross):
+            np.testing.assert_allclose(moment, covariance, atol=1e-6)
 
     def test_pull_back_is_the_derivative(self) -> None:
         """Gradients by the mean and the covariance are differences of the moments."""
@@ -294,16 +294,16 @@ class DynamicsContract:
         direction = rng.standard_normal(n)
         tilt = np.outer(direction, direction)
 
-        def height(shift: float, widen: float) -> float:
+        def objective(shift: float, widen: float) -> float:
             step = dynamics.moments(
                 mean + shift * direction, covariance + widen * tilt, self.start, self.step
             )
             return float(sum((g * x).sum() for g, x in zip(by, step[:3], strict=True)))
 
         h = 1e-5
-        slope = (height(h, 0.0) - height(-h, 0.0)) / (2.0 * h)
+        slope = (objective(h, 0.0) - objective(-h, 0.0)) / (2.0 * h)
         np.testing.assert_allclose(by_mean @ direction, slope, rtol=1e-5, atol=1e-7)
-        slope = (height(0.0, h) - height(0.0, -h)) / (2.0 * h)
+        slope = (objective(0.0, h) - objective(0.0, -h)) / (2.0 * h)
         np.testing.assert_allclose((by_covariance * tilt).sum(), slope, rtol=1e-5, atol=1e-7)
 
     def test_a_description_gives_it_back(self) -> None:
@@ -327,11 +327,11 @@ def _products(a: Array, b: Array) -> Array:
 def _plain(value: Any) -> Any:
     """Copies, so that nothing is shared with what was described."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     return np.array(value) if isinstance(value, np.ndarray) else value
 
 
-# ---------- The contract that every engine keeps: inherit it, return an engine, run pytest
+# ---------- The contract of engines: inherit it, return an engine, run pytest
 #
 # Example::
 #
@@ -340,7 +340,7 @@ def _plain(value: Any) -> Any:
 #             return MyEngine()
 
 
-#: A value other than the default for every word of a model.
+#: A value other than the default for every setting of a model.
 STATED = {
     "drift": "parametric",
     "noise": "parametric",
@@ -358,7 +358,7 @@ STATED = {
 class EngineContract:
     """Tests of what `spdelaw.fit` and the shell rely on, on a few paths of a heat equation."""
 
-    #: Paths of the data, and the modes that are asked for.
+    #: Paths of the data, and the requested modes.
     n_paths: int = 20
     n_modes: int = 2
     #: Observation noise of the data; 0.0 for engines that know none.
@@ -407,7 +407,7 @@ class EngineContract:
             assert 1.0 / self.within < rate / truth.eigenvalues[0] < self.within
 
     def test_the_same_seed_gives_the_same_law(self) -> None:
-        """Whatever is drawn is drawn from the seed, and the data stay as they were."""
+        """All draws come from the seed, and the data do not change."""
         fields = self._fields()
         before = fields.copy(deep=True)
         first, second = (self._fit(fields, seed=3) for _ in range(2))
@@ -415,7 +415,7 @@ class EngineContract:
         xr.testing.assert_identical(fields, before)
 
     def test_the_level_reaches_the_intervals(self) -> None:
-        """The table says its level."""
+        """The table stores its level."""
         assert self._fit(self._fields(), level=0.5).parameters.attrs["interval_level"] == 0.5
 
     def test_the_law_does_what_laws_do(self) -> None:
@@ -432,7 +432,7 @@ class EngineContract:
         assert np.isfinite(law.forecast(fields[:2], [1.1])["std"]).all()
 
     def test_words_it_does_not_honour_are_refused_before_any_work(self) -> None:
-        """Nothing that is said about the model is ignored."""
+        """An engine ignores no setting of the model."""
         for word in set(STATED) - self.make_engine().supports:
             try:
                 self._fit(None, **{word: STATED[word]})

@@ -195,7 +195,7 @@ def test_outputs_are_needed_and_files_of_strangers_are_kept(fails, files, folder
 
 def test_folders_that_cannot_be_written_and_fields_beyond_memory(fails, folder, monkeypatch):
     """Root may write anywhere, so the system's answer is put in its mouth."""
-    monkeypatch.setattr("spdelaw.cli.output._memory", lambda: 1000)
+    monkeypatch.setattr("spdelaw.cli.output._physical_memory", lambda: 1000)
     assert "pass --out a.zarr" in fails("simulate heat --paths 5 --out a.nc")
     monkeypatch.setattr("spdelaw.cli.output.os.access", lambda *_: False)
     for name in ("a.nc", "a.zarr"):

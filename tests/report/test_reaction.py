@@ -65,8 +65,8 @@ def test_report_of_two_fields(tmp_path):
     material = gather(law, data, None, None, 3, 0)
     mean, _ = material.reconstructed([0, 1])
     for one in material.each:
-        np.testing.assert_array_equal(one.reconstructed([0, 1])[0], mean[..., one.own])
+        np.testing.assert_array_equal(one.reconstructed([0, 1])[0], mean[..., one.indices])
         values = data.sel(variable=one.label).values[:2]
         np.testing.assert_array_equal(one.fields.values[:2], values)
         there = np.isfinite(values)  # without noise the law goes through what was seen
-        np.testing.assert_allclose(mean[..., one.own][there], values[there], atol=1e-3)
+        np.testing.assert_allclose(mean[..., one.indices][there], values[there], atol=1e-3)

@@ -16,7 +16,7 @@ from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.report import data as data_module
 from spdelaw.report.page import write_report
 from spdelaw.report.plots import clock, packed, thinned
-from spdelaw.report.sections.samples import ROWS, compare
+from spdelaw.report.sections.samples import ENERGY_TIMES, compare
 from spdelaw.report.sections.summary import answers
 
 pytest.importorskip("plotly")
@@ -260,7 +260,7 @@ def test_energy_is_right_through_gaps():
     noisy = fields + 0.02 * np.random.default_rng(0).standard_normal(fields.shape)
     gappy = sl.mask(noisy, "random", 0.6, seed=3)
     _, energy = replicates(sl.fit(gappy, equation.domain, 8), gappy)
-    rows = 20 + thinned(21, ROWS)
+    rows = 20 + thinned(21, ENERGY_TIMES)
     np.testing.assert_allclose(energy.data, (c[:, rows] ** 2).mean((0, 1)), rtol=0.25)
     # Null: the law is right, and more than 4 of 8 are outside a 95 % band with P < 2e-5.
     assert inside(energy).sum() >= 4

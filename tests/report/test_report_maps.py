@@ -9,7 +9,7 @@ from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 
 import spdelaw as sl
 from spdelaw.domains.places import Places
-from spdelaw.report.maps import MOST, canvas_of
+from spdelaw.report.maps import MAX_VALUES, canvas_of
 from spdelaw.report.page import write_report
 from spdelaw.report.sections.fields import MAPS
 
@@ -165,7 +165,7 @@ def test_large_grids_are_thinned_and_say_so():
     axes = np.linspace(0, 1, 90), np.linspace(0, 1, 60)
     points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
     canvas = canvas_of(domain, domain.places(points), ("x", "y"))
-    assert 0.9 * MOST < canvas.at.size <= MOST
+    assert 0.9 * MAX_VALUES < canvas.at.size <= MAX_VALUES
     assert "of 90 x 60 points" in canvas.note
     np.testing.assert_allclose(points[canvas.at, 0], np.broadcast_to(canvas.x, canvas.at.shape))
     np.testing.assert_allclose(points[canvas.at, 1].T, np.broadcast_to(canvas.y, canvas.at.T.shape))

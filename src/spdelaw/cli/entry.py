@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# ---------- Ctrl-C that is neither lost nor half obeyed
+# ---------- Handlers of Ctrl-C
 
 
-#: Exit code of an interrupt, as shells expect it, and what is said.
+#: Exit code of an interrupt, as shells expect it, and its message.
 INTERRUPTED, INTERRUPTED_LINE = 130, "interrupted, nothing was half-written"
-#: Seconds until an interrupt that was lost is sent again.
-AGAIN = 0.05
+#: Seconds until a lost interrupt is sent again.
+RESEND_DELAY = 0.05
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ def kept_interrupts() -> Iterator[None]:
 
     def hook(unraisable: Any) -> None:
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            threading.Timer(AGAIN, _thread.interrupt_main).start()
+            threading.Timer(RESEND_DELAY, _thread.interrupt_main).start()
         else:
             before(unraisable)
 
@@ -93,7 +93,7 @@ def deferred_interrupts() -> Iterator[Callable[[], None]]:
     check()
 
 
-# ---------- The first lines that run: signals are set before any library is loaded
+# ---------- The entry point
 
 
 def main() -> None:

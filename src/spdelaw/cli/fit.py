@@ -32,15 +32,15 @@ from spdelaw.cli.laws import (
 )
 from spdelaw.cli.options import (
     Config,
-    Machines,
-    held_of,
-    lines_named,
-    machines,
+    DaskWorkers,
+    config_lines_in_errors,
+    dask_client,
+    fixed_values,
     names_of,
     one_of,
     word_or_count,
 )
-from spdelaw.cli.output import Output, check_law_target, needed
+from spdelaw.cli.output import Output, check_law_target, required_target
 from spdelaw.cli.shell import Without
 from spdelaw.data.io.files import read, read_dataset
 from spdelaw.data.io.tables import Columns, is_table
@@ -93,7 +93,7 @@ spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out pa
 """
 
 #: Modes in the table; `spdelaw show` has all.
-SHOWN = 12
+SHOWN_MODES = 12
 
 
 def fit_command(
@@ -108,7 +108,7 @@ def fit_command(
         typer.Option("--dry-run", help="Print guesses and the prepared data, and do not fit."),
     ] = False,
     table: options.Table,
-    asked: DomainOptions,
+    domain_options: DomainOptions,
     modes: Annotated[str, typer.Option(help="Modes to report, or auto to choose by BIC.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -191,7 +191,7 @@ def fit_command(
     threads: Annotated[
         int | None, typer.Option(help="For data with gaps.", rich_help_panel="Engine")
     ] = None,
-    dask: Machines = None,
+    dask: DaskWorkers = None,
     engine_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -199,7 +199,7 @@ def fit_command(
         ),
     ] = None,
     variable: options.Variable = None,
-    wanted: PreparationOptions,
+    preparation_options: PreparationOptions,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
         int, typer.Option(help="Replicates of a parametric bootstrap; 0 for Fisher information.")
@@ -218,8 +218,10 @@ def fit_command(
     """
     start = time.perf_counter()
     columns = table.columns
-    with lines_named(ctx):
-        target = None if dry_run else check_law_target(needed(out, "heat.law"), force=force)
+    with config_lines_in_errors(ctx):
+        target = (
+            None if dry_run else check_law_target(required_target(out, "heat.law"), force=force)
+        )
         n_modes = word_or_count("--modes", modes, "auto", 1)
         fixed_noise, std = _noise_or_variable(observation_noise, file)
         settings: dict[str, Any] = {
@@ -227,7 +229,7 @@ def fit_command(
             "initial": one_of("--initial", initial, INITIALS),
             "noise_rank": noise_rank, "rest": one_of("--rest", rest, RESTS),
             "nuisance": word_or_count("--nuisance", nuisance, "auto", 0),
-            "mean": _mean(mean),
+            "mean": _parse_mean(mean),
             "level": level, "bootstrap": bootstrap, "seed": seed,
             "engine": one_of("--engine", engine, engine_names()),
         }  # fmt: skip
@@ -242,19 +244,21 @@ def fit_command(
         if terms is not None:
             settings["terms"] = names_of("--terms", terms)
         if fixed is not None:
-            settings["fixed"] = held_of("--fixed", fixed)
+            settings["fixed"] = fixed_values("--fixed", fixed)
         if season is not None:
             settings["season"] = Season(*season)
         if forcing is not None:
             settings["forcing"] = read(forcing)
-        source = read_source(file, variable, wanted, asked.domain, columns, std)
-        chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
+        source = read_source(
+            file, variable, preparation_options, domain_options.domain, columns, std
+        )
+        chosen = choose_domain(domain_options._replace(domain=source.domain), source.fields)
         if target is None:
             show_plan(output, file, source, chosen, n_modes)
             return
         settings |= source.ready(chosen.domain) | {"domain": chosen.domain, "n_modes": n_modes}
         work = output.busy(f"fitting {file}")
-        with work as tell, warn_once(output), machines(dask) as client:
+        with work as tell, warn_once(output), dask_client(dask) as client:
             law = fit(**settings, executor=client, progress=tell)
     law = with_source(law, file, None if dask else source.fields, columns)
     if std is not None:
@@ -262,7 +266,7 @@ def fit_command(
     law.save(target)
     seconds = time.perf_counter() - start
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
-    show_dynamics(output, title, law, SHOWN)
+    show_dynamics(output, title, law, SHOWN_MODES)
     facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
     guesses = [*source.guesses, *([chosen.reason] if chosen.guessed else [])]
     if guesses:
@@ -279,7 +283,7 @@ def fit_command(
 
 
 def with_source(law: Law, file: Path, fields: xr.DataArray | None, columns: Columns) -> Law:
-    """Law that knows the file and the content it was learned from, where that is read here."""
+    """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
     data = {"file": str(file)}
     data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
     data |= {"columns": columns_text(columns)} if columns.given else {}
@@ -288,7 +292,7 @@ def with_source(law: Law, file: Path, fields: xr.DataArray | None, columns: Colu
 
 @contextlib.contextmanager
 def warn_once(output: Output) -> Iterator[None]:
-    """Leave a warning to the notes of the law, where those are shown."""
+    """Silence identifiability warnings where the notes of the law already show them."""
     with warnings.catch_warnings():
         if output.talks or output.json:
             warnings.simplefilter("ignore", IdentifiabilityWarning)
@@ -296,7 +300,7 @@ def warn_once(output: Output) -> Iterator[None]:
 
 
 def _noise_or_variable(text: str, file: Path) -> tuple[str | float, str | None]:
-    """What `observation_noise_of` says, or the variable of the file with standard deviations."""
+    """Observation noise of the option, or the variable of the file with standard deviations."""
     try:
         return observation_noise_of(text), None
     except InputError:
@@ -317,16 +321,16 @@ def observation_noise_of(text: str) -> str | float:
         raise InputError("--observation-noise", expected=expected, got=got, fix=fix) from error
 
 
-def _mean(text: str) -> Any:
+def _parse_mean(text: str) -> Any:
     """One of the words, or the one variable of a file."""
     if text in MEANS:
         return text
     expected, got = f"one of {', '.join(MEANS)}, or a file with one variable", repr(text)
-    found = read_dataset(text) if Path(text).exists() else xr.Dataset()
-    if len(found.data_vars) != 1:
-        got = f"{len(found.data_vars)} variables in {text}" if found.data_vars else got
+    dataset = read_dataset(text) if Path(text).exists() else xr.Dataset()
+    if len(dataset.data_vars) != 1:
+        got = f"{len(dataset.data_vars)} variables in {text}" if dataset.data_vars else got
         raise InputError("--mean", expected=expected, got=got, fix="pass --mean auto")
-    field = next(iter(found.data_vars.values()))
+    field = next(iter(dataset.data_vars.values()))
     single = [dim for dim in ("path", "time") if field.sizes.get(dim) == 1]
     return field.squeeze(single, drop=True)
 
@@ -346,7 +350,7 @@ def _engine_options(texts: list[str]) -> dict[str, Any]:
     return out
 
 
-# ---------- ``spdelaw discover``: which terms the fields in a file obey
+# ---------- ``spdelaw discover``: learn which terms the fields in a file obey
 
 
 DISCOVER_EXAMPLES = """**Examples**
@@ -374,7 +378,7 @@ def discover_command(
             "derivatives where the domain has them."
         ),
     ] = None,
-    asked: DomainOptions,
+    domain_options: DomainOptions,
     modes: Annotated[str, typer.Option(help="Modes of the law, or auto.")] = "auto",
     observation_noise: Annotated[
         str,
@@ -387,7 +391,7 @@ def discover_command(
     ] = SEMILINEAR_NOISES[0],
     fixed: options.Fixed = None,
     variable: options.Variable = None,
-    wanted: Annotated[
+    preparation_options: Annotated[
         PreparationOptions, Without("anomalies", "detrend", "standardise", "area_weights")
     ],
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
@@ -406,27 +410,27 @@ def discover_command(
     gaps, noise and times of their own, as for fit.
     """
     start = time.perf_counter()
-    with lines_named(ctx):
+    with config_lines_in_errors(ctx):
         target = None if out is None else check_law_target(out, force=force)
         n_modes = word_or_count("--modes", modes, "auto", 1)
         settings: dict[str, Any] = {
             "library": None if library is None else names_of("--library", library),
             "noise": one_of("--noise", noise, SEMILINEAR_NOISES),
-            "fixed": None if fixed is None else held_of("--fixed", fixed),
+            "fixed": None if fixed is None else fixed_values("--fixed", fixed),
             "observation_noise": observation_noise_of(observation_noise),
             "level": level,
             "bootstrap": bootstrap,
             "seed": seed,
         }
-        source = read_source(file, variable, wanted, asked.domain, Columns())
-        chosen = choose_domain(asked._replace(domain=source.domain), source.fields)
+        source = read_source(file, variable, preparation_options, domain_options.domain, Columns())
+        chosen = choose_domain(domain_options._replace(domain=source.domain), source.fields)
         settings["prepare"] = source.preparation
         with output.busy(f"choosing terms of {file}"), warn_once(output):
-            found = discover(source.data, chosen.domain, n_modes, **settings)
-    law = with_source(found.law, file, source.fields, Columns())
+            discovery = discover(source.data, chosen.domain, n_modes, **settings)
+    law = with_source(discovery.law, file, source.fields, Columns())
     if target is not None:
         law.save(target)
-    _show_discovery(output, found)
+    _show_discovery(output, discovery)
     facts = {"domain": f"{domain_name(law.domain)} ({chosen.reason})", "modes": str(law.n_modes)}
     facts |= {} if target is None else {"file": str(target)}
     output.facts("", facts | {"time": f"{time.perf_counter() - start:.1f} s"})
@@ -436,18 +440,20 @@ def discover_command(
         data=str(file),
         file=None if target is None else str(target),
         domain_from=chosen.reason,
-        discovery=found.to_dict(),
+        discovery=discovery.to_dict(),
         law=law_document(law),
     )
 
 
-def _show_discovery(output: Output, found: Discovery) -> None:
+def _show_discovery(output: Output, discovery: Discovery) -> None:
     """The sentence, the candidates and the coefficients of the best."""
     rows = []
-    for row in found.to_dict()["candidates"]:
-        height = row["log_likelihood"]
-        height = "not fitted" if height is None else f"{height:.2f}"
+    for row in discovery.to_dict()["candidates"]:
+        log_likelihood = row["log_likelihood"]
+        log_likelihood = "not fitted" if log_likelihood is None else f"{log_likelihood:.2f}"
         chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
-        rows.append([row["terms"], height, f"{row['bic']:.1f}", chosen])
-    output.table(found.sentence, ["terms", "log-likelihood", "BIC above the best", "chosen"], rows)
-    show_terms(output, found.law)
+        rows.append([row["terms"], log_likelihood, f"{row['bic']:.1f}", chosen])
+    output.table(
+        discovery.sentence, ["terms", "log-likelihood", "BIC above the best", "chosen"], rows
+    )
+    show_terms(output, discovery.law)

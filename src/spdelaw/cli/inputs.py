@@ -1,4 +1,4 @@
-"""A file for a command: its fields, domain and preparation, and what was guessed."""
+"""Read the file of a command: its fields, domain and preparation, with all guesses."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from spdelaw.errors import DataError, DomainError, FileError, InputError, SpdeLa
 from spdelaw.law.law import Law
 from spdelaw.processes.spde import SpectralSPDE
 
-# ---------- Fields for a command: read, and what a simulated file says about its equation
+# ---------- Fields of a file, and the equation that a simulated file stores
 
 
 def read_fields(file: Path, variable: str | None = None, *, check: bool = True) -> xr.DataArray:
-    """Fields of a file; a .zarr is left on disk until it is used, and looked at then."""
+    """Fields of a file; those of a .zarr stay on disk and are checked when they are read."""
     lazy = file.suffix.lower() == ".zarr"
     return read(file, variable, None, lazy=lazy, check=check or not lazy)
 
@@ -52,16 +52,18 @@ def read_for(
 ) -> xr.DataArray:
     """Data of a file for a law: raw where it prepares them, else fields on its domain.
 
-    Fields of a .zarr stay on disk: what works on them reads them, in parts where it can. Columns
-    of a table are those that the law was learned from, where none are given.
+    Fields of a .zarr stay on disk: the code that uses them reads them, in blocks where it can. The
+    columns of a table default to those that the law was learned from.
     """
-    known = law.info.get("data", {})
-    named = parse_columns(columns if columns is not None else known.get("columns", ""))
-    std = known.get("observation_std")
+    learned_from = law.info.get("data", {})
+    named = parse_columns(columns if columns is not None else learned_from.get("columns", ""))
+    std = learned_from.get("observation_std")
     if law.preparation is not None or is_table(file):
-        own = None if law.preparation is None else law.preparation.how.variable
+        prepared_variable = None if law.preparation is None else law.preparation.how.variable
         raw = read_dataset(file, columns=named)
-        return select_variable(raw if std is None else std_beside(raw, std), variable or own)
+        return select_variable(
+            raw if std is None else std_as_coordinate(raw, std), variable or prepared_variable
+        )
     fields = read_fields(file, variable)
     fields = fields if std is None else with_std(fields, file, std)
     domain = stored_domain(fields)
@@ -75,8 +77,8 @@ def with_std(fields: xr.DataArray, file: Path, std: str) -> xr.DataArray:
     return fields.assign_coords({OBSERVATION_STD: read_fields(file, std)})
 
 
-def std_beside(raw: xr.Dataset, std: str) -> xr.Dataset:
-    """A raw data set in which the standard deviations are beside the other variables."""
+def std_as_coordinate(raw: xr.Dataset, std: str) -> xr.Dataset:
+    """A raw data set with the standard deviations as a coordinate of the other variables."""
     if std not in raw.data_vars:
         names = ", ".join(map(str, raw.data_vars))
         expected = f"a word, a number, or a variable of {names}"
@@ -87,7 +89,7 @@ def std_beside(raw: xr.Dataset, std: str) -> xr.Dataset:
 
 def parse_columns(text: str) -> Columns:
     """Columns from ``time=date,value=tmax``."""
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
     wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
     if wrong:
         expected = f"such as time=date, of {', '.join(Columns._fields)}"
@@ -128,8 +130,8 @@ def stored_domain(fields: xr.DataArray) -> AbstractDomain | None:
     stored = fields.attrs.get("equation")
     try:
         description = json.loads(stored) if isinstance(stored, str) else stored
-        known = dict(description or {})
-        return SpectralSPDE.from_dict(known.get("linear", known)).domain
+        equation = dict(description or {})
+        return SpectralSPDE.from_dict(equation.get("linear", equation)).domain
     except (TypeError, ValueError, RecursionError, SpdeLawError):
         return None
 
@@ -146,11 +148,11 @@ def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) 
         )
 
 
-# ---------- The domain of a fit, from options, the file's own equation, or the coordinates
+# ---------- The domain of a fit, from options, the stored equation, or the coordinates
 
 
 #: Domains by name, with the options each of them takes.
-OPTIONS = {
+DOMAIN_OPTIONS = {
     "interval": ("--bounds", "--boundary"),
     "line": (),
     "box": ("--sides", "--boundary"),
@@ -158,22 +160,22 @@ OPTIONS = {
     "disk": ("--radius", "--centre", "--boundary"),
     "sphere": ("--radius",),
 }
-NAMES = tuple(OPTIONS)
+DOMAIN_NAMES = tuple(DOMAIN_OPTIONS)
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
-#: Part of the radius of a disk from which points are at its rim, and the mean square there,
-#: relative to that of the whole, below which the field is zero.
-RIM, PINNED = 0.95, 0.02
+#: Points beyond this share of a disk's radius are at its rim; the field is zero there where its
+#: mean square is below this share of the mean square of the whole.
+RIM_START, ZERO_SHARE = 0.95, 0.02
 
 
 class DomainOptions(NamedTuple):
-    """Options about the domain, None where not given."""
+    """Options about the domain; None means not given."""
 
     domain: Annotated[
         str | None,
         typer.Option(
             "--domain",
-            help=f"One of {', '.join(NAMES)}, or a .json of domain.to_dict(); for skill also eof, "
-            "patterns of the data. By default the equation in the file, or guessed.",
+            help=f"One of {', '.join(DOMAIN_NAMES)}, or a .json of domain.to_dict(); for skill "
+            "also eof, patterns of the data. By default the equation in the file, or guessed.",
         ),
     ] = None
     bounds: Annotated[
@@ -203,51 +205,57 @@ class ChosenDomain(NamedTuple):
 def dims_of(name: str | None) -> tuple[str, ...]:
     """Spatial dims of a domain by its name; the third one of a box may be absent."""
     if name is not None and name.endswith(".json"):
-        return _from_file(Path(name)).dims
+        return _domain_from_file(Path(name)).dims
     dims = {"box": ("x", "y", "z"), "plane": ("x", "y"), "disk": ("x", "y"),
             "sphere": ("lat", "lon")}  # fmt: skip
     return dims.get(name or "interval", ("x",))
 
 
-def choose_domain(asked: DomainOptions, fields: xr.DataArray) -> ChosenDomain:
-    """The domain that was asked for, or that the file itself describes."""
-    own = stored_domain(fields)
-    name = asked.domain
+def choose_domain(options: DomainOptions, fields: xr.DataArray) -> ChosenDomain:
+    """The domain that the options request, or that the file describes."""
+    stored = stored_domain(fields)
+    name = options.domain
     if name is not None and name.endswith(".json"):
-        _refuse(asked, name, ())
-        return ChosenDomain(_from_file(Path(name)), f"from {name}")
-    if name is None and own is not None:
-        name = own.name
+        _refuse_foreign_options(options, name, ())
+        return ChosenDomain(_domain_from_file(Path(name)), f"from {name}")
+    if name is None and stored is not None:
+        name = stored.name
     if name is None:
-        if not _is_flat(fields):
-            expected = f"one of {', '.join(NAMES)}, or a file of domain.to_dict()"
+        if not _has_one_spatial_dim(fields):
+            expected = f"one of {', '.join(DOMAIN_NAMES)}, or a file of domain.to_dict()"
             got = "nothing, and no equation in the file"
             raise InputError("--domain", expected=expected, got=got, fix="pass --domain box")
         name = "interval"
-    if own is not None and name == own.name and name not in OPTIONS:
-        _refuse(asked, name, ())
-        return ChosenDomain(own, "from the equation in the file")
-    _refuse(asked, one_of("--domain", name, NAMES), OPTIONS[name])
-    known = own if own is not None and own.name == name else None
-    make = {"interval": _interval, "line": _weighted, "box": _box, "plane": _weighted,
-            "disk": _disk, "sphere": _sphere}  # fmt: skip
-    return make[name](name, asked, known, fields)
+    if stored is not None and name == stored.name and name not in DOMAIN_OPTIONS:
+        _refuse_foreign_options(options, name, ())
+        return ChosenDomain(stored, "from the equation in the file")
+    _refuse_foreign_options(options, one_of("--domain", name, DOMAIN_NAMES), DOMAIN_OPTIONS[name])
+    matching = stored if stored is not None and stored.name == name else None
+    make = {
+        "interval": _choose_interval,
+        "line": _choose_weighted_space,
+        "box": _choose_box,
+        "plane": _choose_weighted_space,
+        "disk": _choose_disk,
+        "sphere": _choose_sphere,
+    }
+    return make[name](name, options, matching, fields)
 
 
-def _refuse(asked: DomainOptions, name: str, allowed: tuple[str, ...]) -> None:
+def _refuse_foreign_options(options: DomainOptions, name: str, allowed: tuple[str, ...]) -> None:
     """Refuse options that belong to another domain."""
-    for key, value in asked._asdict().items():
+    for key, value in options._asdict().items():
         if key != "domain" and value is not None and f"--{key}" not in allowed:
             expected = f"only {', '.join(allowed) or 'no options'} with {name}"
-            fix = f"leave it out, or pass --domain {_taker(key)}"
+            fix = f"leave it out, or pass --domain {_domain_with_option(key)}"
             raise InputError(f"--{key}", expected=expected, got=str(value), fix=fix)
 
 
-def _taker(key: str) -> str:
-    return next(name for name, options in OPTIONS.items() if f"--{key}" in options)
+def _domain_with_option(key: str) -> str:
+    return next(name for name, options in DOMAIN_OPTIONS.items() if f"--{key}" in options)
 
 
-def _from_file(path: Path) -> AbstractDomain:
+def _domain_from_file(path: Path) -> AbstractDomain:
     try:
         return from_dict(read_regular(path))
     except (OSError, ValueError, TypeError) as error:
@@ -257,187 +265,220 @@ def _from_file(path: Path) -> AbstractDomain:
         raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
 
 
-def _words(asked: DomainOptions, n_dims: int) -> tuple[str, ...] | None:
-    if asked.boundary is None:
+def _boundary_words(options: DomainOptions, n_dims: int) -> tuple[str, ...] | None:
+    if options.boundary is None:
         return None
-    words = tuple(one_of("--boundary", word, BOUNDARIES) for word in asked.boundary.split(","))
+    words = tuple(one_of("--boundary", word, BOUNDARIES) for word in options.boundary.split(","))
     if len(words) not in (1, n_dims):
-        expected, got = f"one word, or {n_dims} with commas", asked.boundary
+        expected, got = f"one word, or {n_dims} with commas", options.boundary
         raise InputError("--boundary", expected=expected, got=got, fix="pass --boundary dirichlet")
     return words * n_dims if len(words) == 1 else words
 
 
-def _interval(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
-    words, bounds = _words(asked, 1), asked.bounds
-    if own is not None:
-        kind: Any = words[0] if words else own.boundary
+def _choose_interval(
+    name: str, options: DomainOptions, stored: Any, fields: xr.DataArray
+) -> ChosenDomain:
+    words, bounds = _boundary_words(options, 1), options.bounds
+    if stored is not None:
+        kind: Any = words[0] if words else stored.boundary
         reason = "bounds from --bounds" if bounds else "bounds from the equation in the file"
-        a, b = bounds or (own.a, own.b)
+        a, b = bounds or (stored.a, stored.b)
         return ChosenDomain(Interval(a, b, kind), reason)
     ordered = canonical(fields, ("x",))
     guess, ends, why = guess_boundary(ordered)
     kind = words[0] if words else guess
-    ends = ends if kind == guess else _ends(ordered, "x")
+    ends = ends if kind == guess else _coordinate_ends(ordered, "x")
     if kind == "periodic" and guess != "periodic" and bounds is None:
-        raise _no_period("--bounds 0 6.283185307179586")
-    told = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
+        raise _missing_period_error("--bounds 0 6.283185307179586")
+    reason = "bounds from --bounds" if bounds else "bounds from the ends of the coordinate x"
     if words is None:
-        told += f"; {why}"
-    return ChosenDomain(Interval(*(bounds or ends), kind), told, guessed=True)
+        reason += f"; {why}"
+    return ChosenDomain(Interval(*(bounds or ends), kind), reason, guessed=True)
 
 
-def _weighted(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
+def _choose_weighted_space(
+    name: str, options: DomainOptions, stored: Any, fields: xr.DataArray
+) -> ChosenDomain:
     kind = Line if name == "line" else Plane
-    return ChosenDomain(own or kind(), f"the weighted {name} has no bounds")
+    return ChosenDomain(stored or kind(), f"the weighted {name} has no bounds")
 
 
-def _box(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
+def _choose_box(
+    name: str, options: DomainOptions, stored: Any, fields: xr.DataArray
+) -> ChosenDomain:
     dims = ("x", "y", "z") if "z" in fields.coords else ("x", "y")
-    words = _words(asked, len(dims))
-    if own is not None and asked.sides is None:
-        kind: Any = words or own.boundary
-        return ChosenDomain(Box(*own.sides, boundary=kind), "sides from the equation in the file")
+    words = _boundary_words(options, len(dims))
+    if stored is not None and options.sides is None:
+        kind: Any = words or stored.boundary
+        return ChosenDomain(
+            Box(*stored.sides, boundary=kind), "sides from the equation in the file"
+        )
     ordered = canonical(fields, dims)
     sides = [guess_side(ordered, d) for d in dims]
-    kind = words or (own.boundary if own else tuple(side.boundary for side in sides))
-    told = [f"{d} {side.reason}" for d, side in zip(dims, sides, strict=True)]
+    kind = words or (stored.boundary if stored else tuple(side.boundary for side in sides))
+    reasons = [f"{d} {side.reason}" for d, side in zip(dims, sides, strict=True)]
     alike = len({side.reason for side in sides}) == 1
-    why = "" if words or own else f"; {sides[0].reason if alike else '; '.join(told)}"
-    if asked.sides is not None:
-        given = numbers("--sides", asked.sides)
+    why = "" if words or stored else f"; {sides[0].reason if alike else '; '.join(reasons)}"
+    if options.sides is not None:
+        given = numbers("--sides", options.sides)
         if len(given) != 2 * len(dims):
-            expected, got = f"{2 * len(dims)} numbers, two per dim", asked.sides
+            expected, got = f"{2 * len(dims)} numbers, two per dim", options.sides
             raise InputError("--sides", expected=expected, got=got, fix="pass --sides 0,1,0,2")
         box = Box(*zip(given[::2], given[1::2], strict=True), boundary=kind)
         return ChosenDomain(box, f"from --sides{why}", guessed=not words)
     for side, word in zip(sides, kind, strict=True):
         if word == "periodic" and side.boundary != "periodic":
-            raise _no_period("--sides 0,1,0,1")
+            raise _missing_period_error("--sides 0,1,0,1")
     ends = [
-        side.ends if word == side.boundary else _ends(ordered, d)
+        side.ends if word == side.boundary else _coordinate_ends(ordered, d)
         for d, side, word in zip(dims, sides, kind, strict=True)
     ]
     box = Box(*ends, boundary=kind)
     return ChosenDomain(box, f"sides from the ends of the coordinates{why}", guessed=True)
 
 
-def _ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
+def _coordinate_ends(fields: xr.DataArray, dim: str) -> tuple[float, float]:
     return float(fields[dim].min()), float(fields[dim].max())
 
 
-def _no_period(example: str) -> InputError:
+def _missing_period_error(example: str) -> InputError:
     # A periodic grid often leaves its last point out: its ends are not the period.
     got, fix = "a coordinate that may stop short", f"pass {example}, with your period"
     return InputError(example.split()[0], expected="both ends of one period", got=got, fix=fix)
 
 
-def _is_flat(fields: xr.DataArray) -> bool:
+def _has_one_spatial_dim(fields: xr.DataArray) -> bool:
     """Whether fields have one spatial dim."""
     return len(set(fields.dims) - {"path", "time"}) == 1 and "point" not in fields.dims
 
 
-def _disk(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
-    words = _words(asked, 1)
-    kind: Any = words[0] if words else (own.boundary if own else None)
-    if own is not None and asked.radius is None and asked.centre is None:
-        return ChosenDomain(Disk(own.radius, own.centre, kind), "from the equation in the file")
-    if asked.radius is None:
+def _choose_disk(
+    name: str, options: DomainOptions, stored: Any, fields: xr.DataArray
+) -> ChosenDomain:
+    words = _boundary_words(options, 1)
+    kind: Any = words[0] if words else (stored.boundary if stored else None)
+    if stored is not None and options.radius is None and options.centre is None:
+        return ChosenDomain(
+            Disk(stored.radius, stored.centre, kind), "from the equation in the file"
+        )
+    if options.radius is None:
         fix = "pass --radius 1 and, if it is not the origin, --centre 0,0"
         raise InputError("--radius", expected="the radius of the disk", got="nothing", fix=fix)
-    centre: Any = (0.0, 0.0) if asked.centre is None else tuple(numbers("--centre", asked.centre))
-    radius = positive_number("--radius", asked.radius)
+    centre: Any = (
+        (0.0, 0.0) if options.centre is None else tuple(numbers("--centre", options.centre))
+    )
+    radius = positive_number("--radius", options.radius)
     why, guessed = "from --radius", kind is None
     if guessed:
-        kind, told = _rim(fields, radius, np.array(centre))
-        why += f"; {told}"
+        kind, boundary_reason = _guess_disk_boundary(fields, radius, np.array(centre))
+        why += f"; {boundary_reason}"
     return ChosenDomain(Disk(radius, centre, kind), why, guessed)
 
 
-def _rim(fields: xr.DataArray, radius: float, centre: np.ndarray) -> tuple[str, str]:
+def _guess_disk_boundary(
+    fields: xr.DataArray, radius: float, centre: np.ndarray
+) -> tuple[str, str]:
     """Boundary of a disk by the values close to its rim."""
     ordered = canonical(fields, ("x", "y"))
     where = xr.ones_like(ordered.isel(path=0, time=0, drop=True))
     distance = np.hypot(ordered["x"] - centre[0], ordered["y"] - centre[1]) / radius
-    near = ordered.where((distance > RIM) & (distance <= 1.0) & (where > 0))
+    near = ordered.where((distance > RIM_START) & (distance <= 1.0) & (where > 0))
     edge = float((near**2).mean()) if bool(near.notnull().any()) else np.inf
-    if edge <= PINNED * float((ordered**2).mean()):
+    if edge <= ZERO_SHARE * float((ordered**2).mean()):
         return "dirichlet", "dirichlet, because the field is zero at the rim"
     return "neumann", "neumann, because the field is free at the rim"
 
 
-def _sphere(name: str, asked: DomainOptions, own: Any, fields: xr.DataArray) -> ChosenDomain:
-    if asked.radius is not None:
-        return ChosenDomain(Sphere(positive_number("--radius", asked.radius)), "from --radius")
-    return ChosenDomain(own or Sphere(), "the whole sphere")
+def _choose_sphere(
+    name: str, options: DomainOptions, stored: Any, fields: xr.DataArray
+) -> ChosenDomain:
+    if options.radius is not None:
+        return ChosenDomain(Sphere(positive_number("--radius", options.radius)), "from --radius")
+    return ChosenDomain(stored or Sphere(), "the whole sphere")
 
 
-# ---------- Options of `spdelaw fit` that turn a raw file into fields
+# ---------- Options that turn a raw file into fields
 
 
-PANEL = "Preparation, kept in the law and undone on output"
+PREPARATION_PANEL = "Preparation, kept in the law and undone on output"
 
 
 class PreparationOptions(NamedTuple):
     """The options as they were given."""
 
     along: Annotated[
-        str | None, typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PANEL)
+        str | None,
+        typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PREPARATION_PANEL),
     ] = None
     average: Annotated[
         list[str] | None,
-        typer.Option(help="Dim to average over, latitudes by area.", rich_help_panel=PANEL),
+        typer.Option(
+            help="Dim to average over, latitudes by area.", rich_help_panel=PREPARATION_PANEL
+        ),
     ] = None
     select: Annotated[
         list[str] | None,
         typer.Option(
             help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry "
             "nearest to a number, depth=10.",
-            rich_help_panel=PANEL,
+            rich_help_panel=PREPARATION_PANEL,
         ),
     ] = None
     coarsen: Annotated[
         list[str] | None,
-        typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PANEL),
+        typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PREPARATION_PANEL),
     ] = None
     anomalies: Annotated[
         str | None,
         typer.Option(
             help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, "
             "lead.",
-            rich_help_panel=PANEL,
+            rich_help_panel=PREPARATION_PANEL,
         ),
     ] = None
     detrend: Annotated[
-        bool, typer.Option("--detrend", help="Subtract a line in time.", rich_help_panel=PANEL)
+        bool,
+        typer.Option(
+            "--detrend", help="Subtract a line in time.", rich_help_panel=PREPARATION_PANEL
+        ),
     ] = False
     standardise: Annotated[
         str | None,
         typer.Option(
-            help="Divide by the deviation of each point, or whole.", rich_help_panel=PANEL
+            help="Divide by the deviation of each point, or whole.",
+            rich_help_panel=PREPARATION_PANEL,
         ),
     ] = None
     time_unit: Annotated[
         str | None,
-        typer.Option(help="Unit that dates are counted in; guessed.", rich_help_panel=PANEL),
+        typer.Option(
+            help="Unit that dates are counted in; guessed.", rich_help_panel=PREPARATION_PANEL
+        ),
     ] = None
     area_weights: Annotated[
         bool,
         typer.Option(
-            "--area-weights", help="Multiply by the root of a cell's area.", rich_help_panel=PANEL
+            "--area-weights",
+            help="Multiply by the root of a cell's area.",
+            rich_help_panel=PREPARATION_PANEL,
         ),
     ] = False
     missing: Annotated[
         list[float] | None,
-        typer.Option(help="Value that means nothing, such as -9999.", rich_help_panel=PANEL),
+        typer.Option(
+            help="Value that means nothing, such as -9999.", rich_help_panel=PREPARATION_PANEL
+        ),
     ] = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments of `Preparation`, but for names and means over dims."""
-        ranges = [part for part in map(_range, self.select or ()) if part is not None]
+        ranges = [
+            selection for selection in map(_parse_range, self.select or ()) if selection is not None
+        ]
         return {
             "select": dict(ranges),
-            "coarsen": dict(_count(text) for text in self.coarsen or ()),
+            "coarsen": dict(_parse_block_size(text) for text in self.coarsen or ()),
             "anomalies": self.anomalies,
             "detrend": self.detrend,
             "standardise": self.standardise,
@@ -449,19 +490,19 @@ class PreparationOptions(NamedTuple):
     @property
     def period(self) -> tuple[str, str] | None:
         """First and last time to learn from, as text, where --select time gives them."""
-        found = [text.partition("=")[2] for text in self.select or () if _is_period(text)]
-        if not found:
+        periods = [text.partition("=")[2] for text in self.select or () if _selects_time(text)]
+        if not periods:
             return None
-        first, _, last = found[-1].partition(":")
+        first, _, last = periods[-1].partition(":")
         return first.strip(), last.strip()
 
 
-def _is_period(text: str) -> bool:
+def _selects_time(text: str) -> bool:
     return text.partition("=")[0].strip() == "time"
 
 
-def _range(text: str) -> tuple[str, tuple[float, float]] | None:
-    if _is_period(text):
+def _parse_range(text: str) -> tuple[str, tuple[float, float]] | None:
+    if _selects_time(text):
         return None
     dim, _, ends = text.partition("=")
     low, colon, high = ends.partition(":")
@@ -472,7 +513,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]] | None:
         raise InputError("--select", expected=expected, got=repr(text), fix=fix) from error
 
 
-def _count(text: str) -> tuple[str, int]:
+def _parse_block_size(text: str) -> tuple[str, int]:
     dim, _, size = text.partition("=")
     if not dim or not size.isdecimal():
         expected = "a dim and a number"
@@ -480,18 +521,18 @@ def _count(text: str) -> tuple[str, int]:
     return dim, int(size)
 
 
-# ---------- A file for `fit` and `info`: what it holds, what to do to it, and what was guessed
+# ---------- A file for `fit`: its data, their preparation, and all guesses
 
 
 class Source(NamedTuple):
-    """Data to fit, what to do to them, what the fit will see, and what was guessed.
+    """Data to fit, their preparation, the prepared fields, and all guesses.
 
     Attributes:
         data: raw, or fields.
         prepared: what the preparation learned; None for fields.
         preparation: None for fields.
         fields: prepared and canonical.
-        domain: name of the domain that was asked for or guessed.
+        domain: name of the domain, requested or guessed.
         guesses: a sentence each.
     """
 
@@ -503,7 +544,7 @@ class Source(NamedTuple):
     prepared: Prepared | None = None
 
     def ready(self, domain: AbstractDomain) -> dict[str, Any]:
-        """Arguments of a fit: what was prepared already, where its dims are those of the domain."""
+        """Arguments of a fit: the prepared fields where their dims are those of the domain."""
         if set(domain.dims) <= set(map(str, self.fields.coords)):
             fields, dated = self.fields, has_dates(self.data)
             return {"data": observed_fields(fields, domain, self.prepared, dated=dated)}
@@ -513,7 +554,7 @@ class Source(NamedTuple):
 def read_source(
     file: Path,
     variable: str | None,
-    wanted: PreparationOptions,
+    options: PreparationOptions,
     domain: str | None,
     columns: Columns,
     std: str | None = None,
@@ -523,29 +564,31 @@ def read_source(
     ``std`` is the variable with the standard deviation of each value, where there is one.
     """
     dims = dims_of(domain)
-    if wanted.along is not None and len(dims) > 1:
+    if options.along is not None and len(dims) > 1:
         expected = "a domain with one spatial dim"
         fix = "leave --along out; --average DIM removes a dim that is too many"
         raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
-    if not any(wanted) and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))):
+    if not any(options) and any(
+        has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))
+    ):
         fields = read_fields(file, variable, check=False)  # a fit looks at them itself
         fields = fields if std is None else with_std(fields, file, std)
         return Source(fields, None, fields, domain, [])
-    how = wanted.settings
+    how = options.settings
     raw, guesses = read_raw(file, columns=columns)
-    raw = _within(raw if std is None else std_beside(raw, std), wanted.period)
+    raw = _select_period(raw if std is None else std_as_coordinate(raw, std), options.period)
     cut = Preparation(select=how["select"], missing=how["missing"])
-    average = tuple(wanted.average or ())
-    selected = _selected(cut, raw, variable)
-    if domain is None and wanted.along is None:
+    average = tuple(options.average or ())
+    selected = _apply_selection(cut, raw, variable)
+    if domain is None and options.along is None:
         domain, why = guess_domain(selected, variable, average)
         dims = dims_of(domain)
         guesses += [] if domain == "interval" else [why]
-    guess = guess_layout(selected, variable, wanted.along, average, dims)
+    guess = guess_layout(selected, variable, options.along, average, dims)
     ranges = {"select": {**guess.preparation.select, **how["select"]}}
     preparation = dataclasses.replace(guess.preparation, **{**how, **ranges})
     guesses += guess.reasons
-    unit = _unit(raw[guess.time].values) if guess.time in raw.coords else None
+    unit = _guess_time_unit(raw[guess.time].values) if guess.time in raw.coords else None
     if preparation.time_unit is None and unit is not None:
         preparation = dataclasses.replace(preparation, time_unit=unit)
         guesses.append(f"times are dates, counted in {unit}")
@@ -553,8 +596,8 @@ def read_source(
     return Source(raw, preparation, fields, domain, guesses + prepared.notes, prepared)
 
 
-def _selected(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dataset:
-    """The data set as the ranges of --select leave it, for guesses about its extent."""
+def _apply_selection(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dataset:
+    """The data set within the ranges of --select, for guesses about its extent."""
     if not cut.select:
         return raw
     name = guess_variable(raw, variable)
@@ -562,15 +605,15 @@ def _selected(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dat
     return reduced.to_dataset(name=name)
 
 
-def _unit(times: np.ndarray) -> str | None:
+def _guess_time_unit(times: np.ndarray) -> str | None:
     dated = times.dtype.kind in "Mm" or (times.size > 0 and hasattr(times.flat[0], "calendar"))
     if not dated or times.ndim != 1 or len(times) < 2:
         return None
     return guess_unit(times)
 
 
-def _within(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
-    """The times from the first to the last; the law is not told to forget the others."""
+def _select_period(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
+    """The times from the first to the last; the law does not store this selection."""
     if period is None:
         return raw
     time = next((str(n) for n in raw.dims if str(n) in ("time", "t", "valid_time", "date")), None)

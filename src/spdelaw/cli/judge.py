@@ -24,7 +24,7 @@ from spdelaw.cli.inputs import (
     stored_equation,
 )
 from spdelaw.cli.laws import load_law
-from spdelaw.cli.options import Config, lines_named, one_of, positive, word_or_count
+from spdelaw.cli.options import Config, config_lines_in_errors, one_of, positive, word_or_count
 from spdelaw.cli.output import (
     Output,
     check_figure_target,
@@ -46,7 +46,7 @@ from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.predictions import plot_skill
 from spdelaw.report.figures.style import require_figures, save_figure
 
-# ---------- ``spdelaw evaluate``: how well a law describes fields it has not seen
+# ---------- ``spdelaw evaluate``: how well a law describes new fields
 
 
 EVALUATE_EXAMPLES = """**Examples**
@@ -90,13 +90,13 @@ def evaluate_command(
     """
     learned = load_law(law)
     fields = read_for(learned, file, variable, columns)
-    known = find_truth(truth, no_truth, file, fields, learned)
+    reference = find_truth(truth, no_truth, file, fields, learned)
     with output.busy(f"evaluating {law}"):
-        card = evaluate(learned, fields, known.equation)
-    output.line(f"{law} on {file}; truth: {known.source}\n")
+        card = evaluate(learned, fields, reference.equation)
+    output.line(f"{law} on {file}; truth: {reference.source}\n")
     output.line(repr(card))
     output.document(
-        command="evaluate", law=str(law), data=str(file), truth=known.source,
+        command="evaluate", law=str(law), data=str(file), truth=reference.source,
         verdict=card.verdict, advice=card.advice, scorecard=card.to_dict(),
     )  # fmt: skip
 
@@ -104,7 +104,7 @@ def evaluate_command(
 def find_truth(
     given: Path | None, unwanted: bool, file: Path, fields: xr.DataArray, law: Law
 ) -> Truth:
-    """The equation that the options or the file name, checked against the law."""
+    """The true equation from the options or the file, checked against the law."""
     if given is not None and unwanted:
         expected = "either --truth or --no-truth"
         raise InputError("--truth", expected=expected, got="both", fix="leave one out")
@@ -126,7 +126,7 @@ def find_truth(
     return Truth(equation, f"{name}, {equation.n_modes} modes, from {source}")
 
 
-# ---------- ``spdelaw compare``: which of several laws to use, and how sure that is
+# ---------- ``spdelaw compare``: which of several laws to use
 
 
 COMPARE_EXAMPLES = """**Examples**
@@ -164,37 +164,40 @@ def compare_command(
     learned = [load_law(path) for path in laws]
     fields = None if data is None else read_for(learned[0], data, variable, columns)
     with output.busy(f"comparing {len(laws)} laws"):
-        found = compare(*learned, data=fields, names=_names(laws), level=level, seed=seed)
-    output.table("Laws compared", ["", *found.names], found.table)
-    for note in [*found.notes, *_not_new(found.names, learned, fields)]:
+        comparison = compare(*learned, data=fields, names=_law_names(laws), level=level, seed=seed)
+    output.table("Laws compared", ["", *comparison.names], comparison.table)
+    for note in [*comparison.notes, *_training_data_notes(comparison.names, learned, fields)]:
         output.line(f"note: {note}")
-    output.line(found.sentence)
+    output.line(comparison.sentence)
     output.document(
         command="compare",
         files=[str(path) for path in laws],
         data=None if data is None else str(data),
-        **found.to_dict(),
+        **comparison.to_dict(),
     )
 
 
-def _not_new(names: tuple[str, ...], laws: list[Law], fields: Any) -> list[str]:
-    """That the data are those of a fit, on which more numbers look better than they are."""
+def _training_data_notes(names: tuple[str, ...], laws: list[Law], fields: Any) -> list[str]:
+    """Notes about laws fitted to these very data, where more parameters look better."""
     if fields is None:
         return []
-    seen = fingerprint(laws[0].observe(fields).labelled)
-    known = [law.info.get("data") for law in laws]
-    own = [n for n, d in zip(names, known, strict=True)
-           if isinstance(d, dict) and d.get("fingerprint") == seen]  # fmt: skip
-    if not own:
+    data_fingerprint = fingerprint(laws[0].observe(fields).labelled)
+    learned_from = [law.info.get("data") for law in laws]
+    same_data = [
+        name
+        for name, source in zip(names, learned_from, strict=True)
+        if isinstance(source, dict) and source.get("fingerprint") == data_fingerprint
+    ]
+    if not same_data:
         return []
     return [
-        f"{' and '.join(own)} learned from these very data, on which more modes look better than "
-        "they are: data of other times tell more, and so does spdelaw skill"
+        f"{' and '.join(same_data)} learned from these very data, on which more modes look better "
+        "than they are: data of other times tell more, and so does spdelaw skill"
     ]
 
 
-def _names(laws: list[Path]) -> tuple[str, ...]:
-    """Names of the laws: of their folders, or their paths where those are alike."""
+def _law_names(laws: list[Path]) -> tuple[str, ...]:
+    """Names of the laws: their folders, or their paths where two folders have one name."""
     stems = [path.name.removesuffix(".law") or str(path) for path in laws]
     paths = [str(path) for path in laws]
     if len(set(stems)) == len(stems):
@@ -202,7 +205,7 @@ def _names(laws: list[Path]) -> tuple[str, ...]:
     return tuple(paths if len(set(paths)) == len(paths) else map(str, range(1, len(laws) + 1)))
 
 
-# ---------- ``spdelaw skill``: forecasts of the past, scored beside what people use now
+# ---------- ``spdelaw skill``: forecasts of the past, scored beside reference methods
 
 
 SKILL_EXAMPLES = """**Examples**
@@ -216,7 +219,7 @@ spdelaw skill tmax.csv --time date --value tmax --lon lon --lat lat --anomalies 
 spdelaw skill heat.nc --modes 4 --leads 1,5 --out forecasts.nc --figure skill.png
 """
 
-#: The word for patterns of the data.
+#: Option value that stands for patterns of the data.
 PATTERNS = "eof"
 
 
@@ -239,7 +242,7 @@ def skill_command(
     ] = 0.6,
     refits: Annotated[int, typer.Option(help="How often all is learned anew.")] = 4,
     most_origins: Annotated[int, typer.Option(help="Origins, spread evenly.")] = 100,
-    asked: DomainOptions,
+    domain_options: DomainOptions,
     modes: Annotated[
         str, typer.Option(help="A number, several to choose from with commas, or auto.")
     ] = "auto",
@@ -262,7 +265,7 @@ def skill_command(
     ] = "auto",
     table: options.Table,
     variable: options.Variable = None,
-    wanted: PreparationOptions,
+    preparation_options: PreparationOptions,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     seed: options.Seed = 0,
     config: Config = None,
@@ -277,10 +280,10 @@ def skill_command(
     """
     start = time.perf_counter()
     columns = table.columns
-    with lines_named(ctx):
+    with config_lines_in_errors(ctx):
         _check_targets(out, figure, force)
         settings: dict[str, Any] = {
-            "leads": _counts("--leads", leads),
+            "leads": _parse_counts("--leads", leads),
             "origins": one_of("--origins", origins, ORIGINS),
             "first": int(first) if first >= 1 and float(first).is_integer() else first,
             "refits": positive("--refits", refits),
@@ -293,17 +296,19 @@ def skill_command(
         settings |= {name: one_of(f"--{name}", v, all_) for name, v, all_ in words if v is not None}
         if nuisance is not None:
             settings["nuisance"] = word_or_count("--nuisance", nuisance, "auto", 0)
-        n_modes = _modes(modes)
-        source = read_source(file, variable, wanted, _domain_name(asked), columns)
-        place = _place(asked, source)
+        n_modes = _parse_modes(modes)
+        source = read_source(
+            file, variable, preparation_options, _domain_name(domain_options), columns
+        )
+        domain = _skill_domain(domain_options, source)
         with output.progress(f"forecasting {file}") as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", IdentifiabilityWarning)
-            found = skill(
-                source.data, place, n_modes, prepare=source.preparation, progress=progress,
+            scores = skill(
+                source.data, domain, n_modes, prepare=source.preparation, progress=progress,
                 **settings,
             )  # fmt: skip
-    _write(found, out, figure)
-    _show_skill(output, found, file, source.guesses)
+    _write_skill(scores, out, figure)
+    _show_skill(output, scores, file, source.guesses)
     facts = {"forecasts": f"{out} ({human_size(file_size(out))})"} if out is not None else {}
     facts |= {"figure": str(figure)} if figure is not None else {}
     seconds = time.perf_counter() - start
@@ -311,19 +316,21 @@ def skill_command(
     output.document(
         command="skill", data=str(file), guesses=source.guesses, seconds=seconds,
         file=None if out is None else str(out), figure=None if figure is None else str(figure),
-        **found.to_dict(),
+        **scores.to_dict(),
     )  # fmt: skip
 
 
-def _domain_name(asked: DomainOptions) -> str | None:
-    return None if asked.domain == PATTERNS else asked.domain
+def _domain_name(domain_options: DomainOptions) -> str | None:
+    return None if domain_options.domain == PATTERNS else domain_options.domain
 
 
-def _place(asked: DomainOptions, source: Source) -> Any:
-    """Patterns, the domain that was asked for, or None where the better one is to be found."""
-    if asked.domain == PATTERNS or (source.preparation is not None and not any(asked)):
-        return asked.domain
-    return choose_domain(asked._replace(domain=source.domain), source.fields).domain
+def _skill_domain(domain_options: DomainOptions, source: Source) -> Any:
+    """Patterns, the requested domain, or None for the better of the candidates."""
+    if domain_options.domain == PATTERNS or (
+        source.preparation is not None and not any(domain_options)
+    ):
+        return domain_options.domain
+    return choose_domain(domain_options._replace(domain=source.domain), source.fields).domain
 
 
 def _check_targets(out: Path | None, figure: Path | None, force: bool) -> None:
@@ -334,38 +341,38 @@ def _check_targets(out: Path | None, figure: Path | None, force: bool) -> None:
         check_figure_target(figure, force=force)
 
 
-def _write(found: Skill, out: Path | None, figure: Path | None) -> None:
+def _write_skill(scores: Skill, out: Path | None, figure: Path | None) -> None:
     if out is not None:
-        write(found.forecasts, out)
+        write(scores.forecasts, out)
     if figure is not None:
-        save_figure(plot_skill(found), figure)
+        save_figure(plot_skill(scores), figure)
 
 
-def _show_skill(output: Output, found: Skill, file: Path, guesses: list[str]) -> None:
-    output.line(f"{found.title}, {file}")
-    for fact in found.facts:
+def _show_skill(output: Output, scores: Skill, file: Path, guesses: list[str]) -> None:
+    output.line(f"{scores.title}, {file}")
+    for fact in scores.facts:
         output.line(f"  {fact}")
     if guesses:
         output.line(f"  guessed: {'; '.join(guesses)}")
     output.line("")
-    for header, rows in found.tables():
+    for header, rows in scores.tables():
         output.table("", header, rows)
-    output.line(found.verdict)
+    output.line(scores.verdict)
 
 
-def _counts(option: str, text: str) -> list[int]:
+def _parse_counts(option: str, text: str) -> list[int]:
     """Whole numbers with commas between them."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+    parts = [entry.strip() for entry in text.split(",")]
+    if not all(entry.isdecimal() and int(entry) > 0 for entry in parts):
         expected = "whole numbers of at least 1, with commas between them"
         raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} 1,3,6")
-    return [int(part) for part in parts]
+    return [int(entry) for entry in parts]
 
 
-def _modes(text: str) -> int | str | list[int]:
+def _parse_modes(text: str) -> int | str | list[int]:
     if text == "auto":
         return text
-    given = _counts("--modes", text)
+    given = _parse_counts("--modes", text)
     return given[0] if len(given) == 1 else given
 
 
@@ -415,34 +422,34 @@ def report_command(
     positive("--max-paths", max_paths)
     report.require_report()
     scores = None if skill is None else report.read_skill(skill)
-    learned = _named(laws)
+    learned = _load_laws(laws)
     first = next(iter(learned.values()))
     fields = read_for(first, data, variable, columns)
-    known = find_truth(truth, no_truth, data, fields, first)
+    reference = find_truth(truth, no_truth, data, fields, first)
     source = {
         "data": str(data),
         **{f"law {name}": str(p) for name, p in zip(learned, laws, strict=True)},
     }
-    own = first.observe(fields)
-    source |= _same(first, fingerprint(own.labelled))
+    observed = first.observe(fields)
+    source |= _is_training_data(first, fingerprint(observed.labelled))
     with output.busy(f"writing {out}"):
         report.write_report(
-            out, learned, own, truth=known.equation, title=title, source=source,
+            out, learned, observed, truth=reference.equation, title=title, source=source,
             skill=scores, max_paths=max_paths, seed=seed,
         )  # fmt: skip
     size, seconds = file_size(out), time.perf_counter() - start
     output.facts(
         f"Report on {', '.join(str(path) for path in laws)}",
-        {"data": str(data), "truth": known.source, "page": f"{out} ({human_size(size)})",
+        {"data": str(data), "truth": reference.source, "page": f"{out} ({human_size(size)})",
          "time": f"{seconds:.1f} s", "open": out.resolve().as_uri()},
     )  # fmt: skip
     output.document(
-        command="report", laws=[str(path) for path in laws], data=str(data), truth=known.source,
+        command="report", laws=[str(path) for path in laws], data=str(data), truth=reference.source,
         file=str(out), bytes=size, seconds=seconds,
     )  # fmt: skip
 
 
-def _named(paths: list[Path]) -> dict[str, Law]:
+def _load_laws(paths: list[Path]) -> dict[str, Law]:
     laws: dict[str, Law] = {}
     for path in paths:
         name = path.stem or str(path)
@@ -453,8 +460,12 @@ def _named(paths: list[Path]) -> dict[str, Law]:
     return laws
 
 
-def _same(law: Law, seen: str) -> dict[str, str]:
-    """Whether the data are those of the fit, where the law knows."""
+def _is_training_data(law: Law, data_fingerprint: str) -> dict[str, str]:
+    """Whether the law was fitted to these data; empty where the law stores no fingerprint."""
     learned_from = law.info.get("data")
-    known = learned_from.get("fingerprint") if isinstance(learned_from, dict) else None
-    return {} if known is None else {"same": "yes" if known == seen else "no"}
+    law_fingerprint = learned_from.get("fingerprint") if isinstance(learned_from, dict) else None
+    return (
+        {}
+        if law_fingerprint is None
+        else {"same": "yes" if law_fingerprint == data_fingerprint else "no"}
+    )

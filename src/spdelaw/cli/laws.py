@@ -1,4 +1,4 @@
-"""A law for a command: load it, show it, describe it; the plan of a fit."""
+"""Load, show and describe a law for a command; show the plan of a fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spdelaw.law.io import load
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 
-# ---------- A law for a command: load it, show it, describe it
+# ---------- Load, show and describe a law
 
 
 #: Variables over modes, in the order of the table, with the heads of their columns.
@@ -36,7 +36,7 @@ ROUNDING = 1e-12
 
 
 def load_law(path: Path) -> Law:
-    """Load a law, with the two usual mistakes named."""
+    """Load a law; a file or a wrong name raises `FileError` with its fix."""
     if path.is_file():
         fix = f"fit it first: spdelaw fit {path} --out {path.stem}.law"
         raise FileError(str(path), expected="a law, which is a directory", got="a file", fix=fix)
@@ -70,8 +70,8 @@ def show_dynamics(output: Output, title: str, law: Law, most: int | None = None)
     if "drift" not in law.parameters:
         table = law.parameters.data_vars.items()
         names = tuple(str(n) for n, t in table if t.dims == ("mode", "statistic"))
-        own = tuple(n for n in names if not n.startswith("initial"))
-        show_parameters(output, title, law, own, most)
+        dynamics_names = tuple(n for n in names if not n.startswith("initial"))
+        show_parameters(output, title, law, dynamics_names, most)
         show_terms(output, law)
         return
     modes, percent = law.eigenmodes(), f"{100 * law.parameters.attrs['interval_level']:g} %"
@@ -88,7 +88,7 @@ def show_dynamics(output: Output, title: str, law: Law, most: int | None = None)
     )
     header = ["mode", "own decay", f"{percent} interval", "noise variance", f"{percent} interval"]
     rows = [
-        [str(i + 1), *_cells_of(decay[i]), *_cells_of(variance[i])]
+        [str(i + 1), *_estimate_cells(decay[i]), *_estimate_cells(variance[i])]
         for i in range(min(law.n_modes, most or law.n_modes))
     ]
     output.table("Diagonals of drift and noise; --json has the matrices", header, rows)
@@ -108,18 +108,18 @@ def show_terms(output: Output, law: Law) -> None:
 def scalar_facts(law: Law) -> dict[str, str]:
     """Parameters that are single numbers, in words."""
     table = law.parameters
-    found = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
-    facts = {name: _with_interval(values) for name, values in found.items()}
+    scalars = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
+    facts = {name: _with_interval(values) for name, values in scalars.items()}
     if "point" in table.sizes:
         std = table["observation_std"].sel(statistic="estimate").values
         facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one per point"
-    elif "observation std" in facts and float(found["observation std"][0]) == 0:
+    elif "observation std" in facts and float(scalars["observation std"][0]) == 0:
         facts["observation std"] = "0 (no observation noise)"
     return facts
 
 
 def fit_facts(law: Law) -> dict[str, str]:
-    """Where the law comes from and how it was found."""
+    """Provenance of the law and of its fit."""
     info = law.info
     convergence, of = info.convergence or {}, info.log_likelihood_of
     spectra = f"dynamics {law.dynamics.name}"
@@ -132,10 +132,10 @@ def fit_facts(law: Law) -> dict[str, str]:
         "engine": f"{info.engine}, route {info.route}",
         "data": shape({name: n for name, n in sizes.items() if n is not None}),
         "initial state": law.initial.kind,
-        **_mean(law),
+        **_mean_facts(law),
         "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",
         **scalar_facts(law),
-        **_time_dependence(law),
+        **_time_dependence_facts(law),
         "log-likelihood": f"{info.log_likelihood:.8g}{numbers} ({info.n_parameters} parameters)",
         "convergence": f"{convergence.get('evaluations')} evaluations, "
         f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
@@ -143,8 +143,8 @@ def fit_facts(law: Law) -> dict[str, str]:
     }
 
 
-def _mean(law: Law) -> dict[str, str]:
-    """What the field returns to, where that was asked, and what a mean gained."""
+def _mean_facts(law: Law) -> dict[str, str]:
+    """The mean of the model where it was tested or fixed, and its gain in log-likelihood."""
     decided = law.info.get("decisions", {}).get("mean", {})
     if law.info.mean is None or not decided:
         return {}
@@ -155,7 +155,7 @@ def _mean(law: Law) -> dict[str, str]:
     return {"mean": f"{law.info.mean} (a mean gains {gain:.1f} nats, {needed:.1f} needed{but})"}
 
 
-def _time_dependence(law: Law) -> dict[str, str]:
+def _time_dependence_facts(law: Law) -> dict[str, str]:
     """Forcing and seasons, where there are any."""
     facts = {}
     if law.forcing is not None:
@@ -180,7 +180,7 @@ def domain_name(domain: AbstractDomain) -> str:
 
 
 def show_notes(output: Output, law: Law) -> None:
-    """What the law has to say about itself, a line each."""
+    """Print the notes of the law, a line each."""
     for note in law.info.notes:
         output.line(f"note: {note}")
 
@@ -203,10 +203,10 @@ def _statistics(values: xr.DataArray) -> dict[str, Any]:
 
 
 def _cells(values: xr.DataArray) -> tuple[str, str]:
-    return _cells_of(values.values)
+    return _estimate_cells(values.values)
 
 
-def _cells_of(values: np.ndarray) -> tuple[str, str]:
+def _estimate_cells(values: np.ndarray) -> tuple[str, str]:
     estimate, stderr, lower, upper = values
     may_be_zero = stderr == 0 or lower <= 0 <= upper
     shown = "0" if may_be_zero and abs(estimate) <= ROUNDING else f"{estimate:.4g}"
@@ -217,7 +217,7 @@ def _with_interval(values: xr.DataArray) -> str:
     return " ".join(_cells(values))
 
 
-# ---------- ``--dry-run``: what a fit would see and assume, without fitting
+# ---------- ``--dry-run``: the data and assumptions of a fit, without fitting
 
 
 def show_plan(
@@ -228,9 +228,9 @@ def show_plan(
     affine = how is not None and how.is_affine
     done = how.in_words() if how is not None else []
     values = np.asarray(fields.values)
-    known = values[np.isfinite(values)]
+    observed = values[np.isfinite(values)]
     sizes = {str(d): int(n) for d, n in fields.sizes.items()}
-    missing = 1.0 - known.size / values.size
+    missing = 1.0 - observed.size / values.size
     notes = hints(fields, affine)
     clock = dict(fields["time"].attrs)
     output.facts(f"{file}: what a fit would see", {
@@ -238,7 +238,7 @@ def show_plan(
         "prepared by": "; ".join(done) or "nothing",
         "shape": shape(sizes),
         "time": time_in_words(fields["time"].values, clock),
-        "values": f"mean {known.mean():.4g}, standard deviation {known.std():.4g}",
+        "values": f"mean {observed.mean():.4g}, standard deviation {observed.std():.4g}",
         "missing": f"{100 * missing:.3g} %",
         "domain": f"{domain_name(chosen.domain)} ({chosen.reason})",
         "modes": str(n_modes),

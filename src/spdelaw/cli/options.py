@@ -43,37 +43,39 @@ LawArgument = Annotated[
     Path, typer.Argument(metavar="LAW", help="Law written by `spdelaw fit`, a directory.")
 ]
 OutLaw = Annotated[Path, typer.Option("--out", "-o", help="Law to write, such as heat.law.")]
-PANEL = "Columns of a table, one row per station and time"
+TABLE_PANEL = "Columns of a table, one row per station and time"
 
 
 class Table(NamedTuple):
     """Columns of a table, as options."""
 
     time: Annotated[
-        str | None, typer.Option("--time", help="Dates, or numbers.", rich_help_panel=PANEL)
+        str | None, typer.Option("--time", help="Dates, or numbers.", rich_help_panel=TABLE_PANEL)
     ] = None
-    value: Annotated[str | None, typer.Option("--value", help="Values.", rich_help_panel=PANEL)] = (
-        None
-    )
+    value: Annotated[
+        str | None, typer.Option("--value", help="Values.", rich_help_panel=TABLE_PANEL)
+    ] = None
     station: Annotated[
-        str | None, typer.Option("--station", help="Names of stations.", rich_help_panel=PANEL)
+        str | None,
+        typer.Option("--station", help="Names of stations.", rich_help_panel=TABLE_PANEL),
     ] = None
     lon: Annotated[
-        str | None, typer.Option("--lon", help="Longitudes in degrees.", rich_help_panel=PANEL)
+        str | None,
+        typer.Option("--lon", help="Longitudes in degrees.", rich_help_panel=TABLE_PANEL),
     ] = None
     lat: Annotated[
-        str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=PANEL)
+        str | None, typer.Option("--lat", help="Latitudes in degrees.", rich_help_panel=TABLE_PANEL)
     ] = None
     x: Annotated[
-        str | None, typer.Option("--x", help="Other positions.", rich_help_panel=PANEL)
+        str | None, typer.Option("--x", help="Other positions.", rich_help_panel=TABLE_PANEL)
     ] = None
     y: Annotated[
-        str | None, typer.Option("--y", help="Other positions.", rich_help_panel=PANEL)
+        str | None, typer.Option("--y", help="Other positions.", rich_help_panel=TABLE_PANEL)
     ] = None
 
     @property
     def columns(self) -> Columns:
-        """As the data room has them."""
+        """As `spdelaw.data` takes them."""
         return Columns(*self)
 
 
@@ -91,7 +93,7 @@ Times = Annotated[str | None, typer.Option("--times", help="Times with commas, s
 
 
 def positive(option: str, value: int) -> int:
-    """A count of at least one, or `InputError` in the words of the shell."""
+    """A count of at least one, or `InputError` that names the option."""
     if value < 1:
         expected = "a positive integer"
         raise InputError(option, expected=expected, got=str(value), fix=f"pass {option} 100")
@@ -99,7 +101,7 @@ def positive(option: str, value: int) -> int:
 
 
 def positive_number(option: str, value: float) -> float:
-    """A finite number above zero, or `InputError` in the words of the shell."""
+    """A finite number above zero, or `InputError` that names the option."""
     if not (math.isfinite(value) and value > 0):
         expected = "a finite number above 0"
         raise InputError(option, expected=expected, got=f"{value:g}", fix=f"pass {option} 1.0")
@@ -109,7 +111,7 @@ def positive_number(option: str, value: float) -> float:
 def numbers(option: str, text: str) -> list[float]:
     """Numbers from a list with commas, or `InputError`."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [float(entry) for entry in text.split(",")]
     except ValueError as error:
         expected, fix = "numbers with commas between them", f"pass {option} 0,0.1,0.5"
         raise InputError(option, expected=expected, got=repr(text), fix=fix) from error
@@ -117,18 +119,18 @@ def numbers(option: str, text: str) -> list[float]:
 
 def names_of(option: str, text: str) -> tuple[str, ...]:
     """Names from a list with commas, or `InputError`."""
-    names = tuple(" ".join(part.split()) for part in text.split(","))
+    names = tuple(" ".join(entry.split()) for entry in text.split(","))
     if not all(names):
         expected = "names with commas between them"
         raise InputError(option, expected=expected, got=repr(text), fix=f"pass {option} u,u^3")
     return names
 
 
-def held_of(option: str, text: str) -> dict[str, float]:
+def fixed_values(option: str, text: str) -> dict[str, float]:
     """Values by name from a list such as ``nu=0.05,kappa=0``, or `InputError`."""
     out = {}
-    for part in text.split(","):
-        name, _, value = part.rpartition("=")
+    for entry in text.split(","):
+        name, _, value = entry.rpartition("=")
         try:
             out[" ".join(name.split())] = float(value)
         except ValueError:
@@ -157,34 +159,34 @@ def one_of(option: str, text: str, words: tuple[str, ...]) -> str:
     return text
 
 
-# ---------- ``--config``: options from a YAML file, wrong ones named with their line
+# ---------- ``--config``: options from a YAML file; errors name the line
 
 
-#: Key of the lines by option in the context of a command.
-LINES = "spdelaw.config"
-#: Options that a file may not set: they are about this very call.
+#: Key in a command's context: maps each option to its line in the file.
+CONFIG_LINES = "spdelaw.config"
+#: Options that a file may not set.
 NOT_IN_FILE = ("config", "help", "file")
 
 
-def _load(ctx: typer.Context, file: Path | None) -> Path | None:
+def _load_config(ctx: typer.Context, file: Path | None) -> Path | None:
     if file is None or ctx.resilient_parsing:
         return file
-    values, lines = _checked(ctx, file, _mapping(file))
+    values, lines = _check_entries(ctx, file, _read_mapping(file))
     ctx.default_map = {**(ctx.default_map or {}), **values}
-    ctx.meta[LINES] = {option: f"{file}, line {line}" for option, line in lines.items()}
+    ctx.meta[CONFIG_LINES] = {option: f"{file}, line {line}" for option, line in lines.items()}
     return file
 
 
 Config = Annotated[
     Path | None,
     typer.Option(
-        "--config", "-c", callback=_load, is_eager=True,
+        "--config", "-c", callback=_load_config, is_eager=True,
         help="YAML file with options by their long names; the command line overrules it.",
     ),
 ]  # fmt: skip
 
 
-def _mapping(file: Path) -> Any:
+def _read_mapping(file: Path) -> Any:
     """Top node of the file, a mapping with scalar keys."""
     try:
         text = file.read_text(encoding="utf-8")
@@ -195,57 +197,69 @@ def _mapping(file: Path) -> Any:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{file}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(file)
+        position = f"{file}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(file)
         problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-        raise _wrong(place, "YAML", problem, "mend this line") from error
+        raise _config_error(position, "YAML", problem, "mend this line") from error
     except RecursionError as error:
-        raise _wrong(str(file), "a flat list of options", "deep nesting", "remove it") from error
+        raise _config_error(
+            str(file), "a flat list of options", "deep nesting", "remove it"
+        ) from error
     if node is None:
         return yaml.MappingNode("tag:yaml.org,2002:map", [])
     if not isinstance(node, yaml.MappingNode):
         line = node.start_mark.line + 1
-        raise _wrong(f"{file}, line {line}", "options as 'name: value'", node.id, "write modes: 8")
+        raise _config_error(
+            f"{file}, line {line}", "options as 'name: value'", node.id, "write modes: 8"
+        )
     return node
 
 
-def _checked(ctx: typer.Context, file: Path, node: Any) -> tuple[dict[str, Any], dict[str, int]]:
+def _check_entries(
+    ctx: typer.Context, file: Path, node: Any
+) -> tuple[dict[str, Any], dict[str, int]]:
     """Values by parameter and lines by option, each converted as the command line would."""
-    known = {str(p.opts[0]).lstrip("-"): p for p in ctx.command.params if p.name not in NOT_IN_FILE}
+    parameters = {
+        str(p.opts[0]).lstrip("-"): p for p in ctx.command.params if p.name not in NOT_IN_FILE
+    }
     values: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for key, entry in node.value:
         line = key.start_mark.line + 1
-        place = f"{file}, line {line}"
+        position = f"{file}, line {line}"
         name = str(key.value).replace("_", "-")
-        if not isinstance(key, yaml.ScalarNode) or name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
-            raise _wrong(place, "an option of the command", repr(key.value), fix)
+        if not isinstance(key, yaml.ScalarNode) or name not in parameters:
+            near = difflib.get_close_matches(name, parameters, 1)
+            fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(parameters))}"
+            raise _config_error(position, "an option of the command", repr(key.value), fix)
         if f"--{name}" in lines:
-            raise _wrong(
-                place, f"{name} once", f"it on line {lines[f'--{name}']} too", "remove one"
+            raise _config_error(
+                position, f"{name} once", f"it on line {lines[f'--{name}']} too", "remove one"
             )
         lines[f"--{name}"] = line
-        parameter = known[name]
-        values[str(parameter.name)] = _value(ctx, parameter, entry, place, name)
+        parameter = parameters[name]
+        values[str(parameter.name)] = _check_value(ctx, parameter, entry, position, name)
     return values, lines
 
 
-def _value(ctx: Any, parameter: Any, node: Any, place: str, name: str) -> Any:
-    value = _plain(node, place, name)
+def _check_value(ctx: Any, parameter: Any, node: Any, position: str, name: str) -> Any:
+    value = _plain_value(node, position, name)
     several = parameter.multiple or parameter.nargs != 1
     if isinstance(value, list) != several:
-        wanted = "a list such as [0, 1]" if several else "one value"
-        raise _wrong(place, f"{wanted} for {name}", repr(value), "see spdelaw fit --help")
+        expected = "a list such as [0, 1]" if several else "one value"
+        raise _config_error(
+            position, f"{expected} for {name}", repr(value), "see spdelaw fit --help"
+        )
     is_flag = getattr(parameter, "is_flag", False)
     if is_flag != isinstance(value, bool):
-        wanted = "true or false" if is_flag else "no true or false"
-        raise _wrong(place, f"{wanted} for {name}", repr(value), "see spdelaw fit --help")
+        expected = "true or false" if is_flag else "no true or false"
+        raise _config_error(
+            position, f"{expected} for {name}", repr(value), "see spdelaw fit --help"
+        )
     try:
         parameter.process_value(ctx, value)
     except typer.BadParameter as error:
-        raise _wrong(
-            place,
+        raise _config_error(
+            position,
             f"a value for {name}",
             f"{value!r}: {error.format_message()}",
             "see spdelaw fit --help",
@@ -253,57 +267,61 @@ def _value(ctx: Any, parameter: Any, node: Any, place: str, name: str) -> Any:
     return value
 
 
-def _plain(node: Any, place: str, name: str) -> Any:
+def _plain_value(node: Any, position: str, name: str) -> Any:
     """Text, true or false, or a list of text; options convert text themselves."""
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(entry, place, name) for entry in node.value]
+        return [_plain_value(entry, position, name) for entry in node.value]
     if not isinstance(node, yaml.ScalarNode):
-        raise _wrong(place, f"a value for {name}", "nested options", "write each on its own line")
+        raise _config_error(
+            position, f"a value for {name}", "nested options", "write each on its own line"
+        )
     if node.tag == "tag:yaml.org,2002:bool":
         return node.value.lower() in ("true", "yes", "on")
     if node.tag == "tag:yaml.org,2002:null":
-        raise _wrong(place, f"a value for {name}", "nothing", "remove the line, or give a value")
+        raise _config_error(
+            position, f"a value for {name}", "nothing", "remove the line, or give a value"
+        )
     return str(node.value)
 
 
 @contextlib.contextmanager
-def lines_named(ctx: typer.Context) -> Iterator[None]:
+def config_lines_in_errors(ctx: typer.Context) -> Iterator[None]:
     """Add the line of the file to errors about options that come from it."""
     try:
         yield
     except SpdeLawError as error:
-        place = ctx.meta.get(LINES, {}).get(error.what)
-        if place is None:
+        position = ctx.meta.get(CONFIG_LINES, {}).get(error.what)
+        if position is None:
             raise
         raise type(error)(
-            f"{place}, {error.what.lstrip('-')}",
+            f"{position}, {error.what.lstrip('-')}",
             expected=error.expected,
             got=error.got,
             fix=error.fix,
         ) from error
 
 
-def _wrong(place: str, expected: str, got: str, fix: str) -> InputError:
-    return InputError(place, expected=expected, got=got, fix=fix)
+def _config_error(position: str, expected: str, got: str, fix: str) -> InputError:
+    return InputError(position, expected=expected, got=got, fix=fix)
 
 
-# ---------- ``--dask``: where a command works on lazy data
+# ---------- ``--dask``: the executor of a command on lazy data
 
 
-Machines = Annotated[
+DaskWorkers = Annotated[
     str | None,
     typer.Option(
         help="Workers for a .zarr: local:4 starts four here, tcp://host:8786 is a scheduler.",
         rich_help_panel="Engine",
     ),
 ]
-#: Seconds to wait for a scheduler.
-PATIENCE = 15
+#: Seconds to wait for a scheduler to answer.
+SCHEDULER_TIMEOUT = 15
 
 
 @contextlib.contextmanager
-def machines(where: str | None) -> Iterator[Any]:
-    """A Dask client while a command runs; None where none was asked for."""
+def dask_client(where: str | None) -> Iterator[Any]:
+    """A Dask client while a command runs; None without the option."""
     if where is None:
         yield None
         return
@@ -321,7 +339,7 @@ def machines(where: str | None) -> Iterator[Any]:
         ):
             yield client
         return
-    with _connected(Client, where) as client:
+    with _connect(Client, where) as client:
         yield client
 
 
@@ -336,9 +354,9 @@ def _local_workers(where: str) -> int:
     raise InputError("--dask", expected="local:4, or the address of a scheduler", got=got, fix=fix)
 
 
-def _connected(client: Any, address: str) -> Any:
+def _connect(client: Any, address: str) -> Any:
     try:
-        return client(address, timeout=PATIENCE)
+        return client(address, timeout=SCHEDULER_TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         expected = f"a Dask scheduler at {address}"
         fix = "start one with dask scheduler, or check the address"

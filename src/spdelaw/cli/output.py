@@ -19,7 +19,7 @@ from spdelaw.data.io.zarr import check_replaceable as check_store_replaceable
 from spdelaw.errors import FileError, InputError
 from spdelaw.law.io import check_replaceable
 
-# ---------- What a command says: tables for people, one JSON document for machines
+# ---------- Output of a command: tables for people, one JSON document for programs
 
 
 #: Columns where the output is not a terminal: wide enough never to break a file name.
@@ -41,7 +41,7 @@ class Output(NamedTuple):
 
     @property
     def talks(self) -> bool:
-        """Whether people read along."""
+        """Whether to print tables and progress."""
         return not (self.json or self.quiet)
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -72,7 +72,7 @@ class Output(NamedTuple):
             typer.echo(text)
 
     def document(self, **content: Any) -> None:
-        """Print the JSON document, where one is wanted."""
+        """Print the JSON document under --json."""
         if self.json:
             typer.echo(json.dumps(plain(content), allow_nan=False))
 
@@ -91,7 +91,7 @@ class Output(NamedTuple):
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[Callable[[Any], None] | None]:
-        """A spinner on stderr that can be told how far the work is; None where nobody reads."""
+        """A spinner on stderr and a function that updates its text; None where nobody reads."""
         if not self.talks or not sys.stderr.isatty():
             yield None
             return
@@ -127,7 +127,7 @@ def file_size(path: Path) -> int:
 
 
 def human_size(n_bytes: float) -> str:
-    """Bytes in the unit that people say."""
+    """Bytes in a readable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if n_bytes < 999.5:  # above, three digits round to 1e+03
             return f"{n_bytes:.3g} {unit}"
@@ -135,17 +135,17 @@ def human_size(n_bytes: float) -> str:
     return f"{n_bytes:.3g} TB"
 
 
-# ---------- Checks of a file to be written, made before any work
+# ---------- Checks of an output path, made before any work
 
 
 FORMATS = (".nc", ".zarr")
-FIGURES = (".png", ".pdf", ".svg")
+FIGURE_FORMATS = (".png", ".pdf", ".svg")
 #: Share of the memory of the machine that one result may take.
 MEMORY_SHARE = 0.5
 
 
-def needed(out: Path | None, example: str) -> Path:
-    """What ``--out`` names; it may be left out for a dry run alone."""
+def required_target(out: Path | None, example: str) -> Path:
+    """The path of ``--out``; only a dry run may omit it."""
     if out is None:
         fix = f"pass --out {example}, or --dry-run to see what would be done"
         raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
@@ -172,9 +172,9 @@ def check_law_target(path: Path, *, force: bool) -> Path:
     if not (path.exists() or path.is_symlink()):
         return path
     if not force:
-        raise _taken(path)
+        raise _exists_error(path)
     if path.is_symlink():
-        raise _something_else(path, "a law")
+        raise _not_replaceable_error(path, "a law")
     check_replaceable(path)
     return path
 
@@ -191,19 +191,19 @@ def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> P
         raise FileError("--out", expected=f"a name that ends in {endings[0]}", got=got, fix=fix)
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
-        raise _taken(path)
+        raise _exists_error(path)
     return path
 
 
 def check_figure_target(path: Path, *, force: bool) -> Path:
     """Return a path that a figure can be written to, or raise `FileError`."""
-    if path.suffix not in FIGURES:
-        expected = f"a name that ends in one of {', '.join(FIGURES)}"
+    if path.suffix not in FIGURE_FORMATS:
+        expected = f"a name that ends in one of {', '.join(FIGURE_FORMATS)}"
         fix = f"pass --figure {path.stem or 'skill'}.png"
         raise FileError("--figure", expected=expected, got=str(path), fix=fix)
     _check_folder(path)
     if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
-        raise _taken(path)
+        raise _exists_error(path)
     return path
 
 
@@ -216,48 +216,48 @@ def _check_folder(path: Path) -> None:
         raise FileError("--out", expected=expected, got=got, fix="choose another folder")
 
 
-def _taken(path: Path) -> FileError:
+def _exists_error(path: Path) -> FileError:
     fix = "pass --force to replace it, or choose another name"
     return FileError("--out", expected="a name that is free", got=f"{path} exists", fix=fix)
 
 
 def _check_replaceable(path: Path, force: bool) -> None:
     if not force:
-        raise _taken(path)
+        raise _exists_error(path)
     if path.is_dir() != (path.suffix == ".zarr") or not path.exists():
-        raise _something_else(path, f"a {path.suffix} file")
+        raise _not_replaceable_error(path, f"a {path.suffix} file")
     if path.is_dir():
         check_store_replaceable(path)
 
 
-def _something_else(path: Path, wanted: str) -> FileError:
-    expected, got = f"{wanted} for --force to replace", f"{path}, which is something else"
+def _not_replaceable_error(path: Path, kind: str) -> FileError:
+    expected, got = f"{kind} for --force to replace", f"{path}, which is something else"
     return FileError("--out", expected=expected, got=got, fix="choose another name")
 
 
-def check_room(path: Path, n_bytes: int) -> None:
-    """Raise where the result fits neither the disk nor, as NetCDF, the memory."""
+def check_free_space(path: Path, n_bytes: int) -> None:
+    """Raise where the result exceeds the disk or, as NetCDF, the memory."""
     free = shutil.disk_usage(path.parent).free
     if n_bytes > free:
         expected = f"at most the {free / 1e9:.3g} GB that are free on the disk"
         fix = "ask for fewer paths, times or points"
         raise FileError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
-    memory = _memory()
+    memory = _physical_memory()
     if path.suffix == ".nc" and memory is not None and n_bytes > MEMORY_SHARE * memory:
         expected = f"at most {MEMORY_SHARE * memory / 1e9:.3g} GB as NetCDF"
         fix = f"pass --out {path.stem}.zarr, which is written batch by batch"
         raise InputError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
 
 
-def _memory() -> int | None:
-    """Bytes of physical memory, where the system tells."""
+def _physical_memory() -> int | None:
+    """Bytes of physical memory; None where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
 
 
-# ---------- What a command says about the file that it wrote
+# ---------- Report of a written file
 
 
 def report_written(
@@ -270,7 +270,7 @@ def report_written(
     facts: dict[str, str] | None = None,
     **document: Any,
 ) -> None:
-    """Shape, variables, size and time: a table for people, one document for machines."""
+    """Print shape, variables, size and time as a table or as the JSON document."""
     names = (
         [str(n) for n in written.data_vars]
         if isinstance(written, xr.Dataset)

@@ -22,7 +22,13 @@ from spdelaw.cli.inputs import (
 )
 from spdelaw.cli.laws import domain_name, load_law, show_plan
 from spdelaw.cli.options import numbers, one_of, positive, word_or_count
-from spdelaw.cli.output import Output, check_room, check_target, needed, report_written
+from spdelaw.cli.output import (
+    Output,
+    check_free_space,
+    check_target,
+    report_written,
+    required_target,
+)
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
 from spdelaw.errors import DataError, InputError
@@ -32,7 +38,7 @@ from spdelaw.infer.model import DRIFTS
 from spdelaw.law.law import Law
 from spdelaw.law.observations import next_times
 
-# ---------- ``spdelaw sample``: new paths of a law into a file
+# ---------- ``spdelaw sample``: write new paths of a law
 
 
 SAMPLE_EXAMPLES = """**Examples**
@@ -67,7 +73,7 @@ def sample_command(
     learned = load_law(law)
     grid = learned.points if points is None else learned.domain.grid(positive("--points", points))
     n_times = len(learned.times if clock is None else clock)
-    check_room(out, 8 * paths * n_times * len(grid))
+    check_free_space(out, 8 * paths * n_times * len(grid))
     fields = learned.sample(paths, clock, grid, seed=seed, observation_noise=observation_noise)
     write(fields, out)
     report_written(
@@ -76,7 +82,7 @@ def sample_command(
     )  # fmt: skip
 
 
-# ---------- ``spdelaw reconstruct``: observed paths through their gaps and noise
+# ---------- ``spdelaw reconstruct``: observed paths without gaps and noise
 
 
 RECONSTRUCT_EXAMPLES = """**Examples**
@@ -115,7 +121,7 @@ def reconstruct_command(
         result = learned.reconstruct(fields, grid)
     write(result, out)
     missing = float(np.isnan(fields.data).mean())
-    std = _stored(result["std"], out)
+    std = _as_written(result["std"], out)
     low, high = float(std.min()), float(std.max())
     report_written(
         output, "reconstruct", f"{file} under {law}", result, out, time.perf_counter() - start,
@@ -127,8 +133,8 @@ def reconstruct_command(
     )  # fmt: skip
 
 
-def _stored(result: xr.DataArray, out: Path) -> xr.DataArray:
-    """A lazy result as it was written, so that it is not made a second time."""
+def _as_written(result: xr.DataArray, out: Path) -> xr.DataArray:
+    """A lazy result read back from its file, so that it is not computed twice."""
     if result.chunks is None:
         return result
     if out.suffix.lower() == ".zarr":
@@ -136,7 +142,7 @@ def _stored(result: xr.DataArray, out: Path) -> xr.DataArray:
     return xr.open_dataset(out, engine="h5netcdf", chunks={})[result.name]
 
 
-# ---------- ``spdelaw forecast``: how observed paths go on
+# ---------- ``spdelaw forecast``: predict observed paths
 
 
 #: Times of one forecast where only its end is given.
@@ -182,13 +188,17 @@ def forecast_command(
     """
     start = time.perf_counter()
     check_target(out, force=force)
-    _check_choice(until, steps, times)
+    _check_time_options(until, steps, times)
     learned = load_law(law)
     history = learned.observe(read_for(learned, file, variable, columns))
-    seen = history.fields
-    end = _last_time(seen)
-    clock = _listed(learned, times) if times else _regular(learned, seen, end, until, steps)
-    check_room(out, _bytes(seen, len(clock), samples))
+    observed = history.fields
+    end = _last_time(observed)
+    clock = (
+        _listed_times(learned, times)
+        if times
+        else _regular_times(learned, observed, end, until, steps)
+    )
+    check_free_space(out, _result_bytes(observed, len(clock), samples))
     with output.busy(f"forecasting {file}"):
         result = learned.forecast(
             history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
@@ -196,17 +206,19 @@ def forecast_command(
     write(result, out)
     report_written(
         output, "forecast", f"{file} under {law}", result, out, time.perf_counter() - start,
-        facts={"history": f"until {_shown(learned, end)}",
-               "forecast": f"{_shown(learned, clock[0])} to {_shown(learned, clock[-1])}"},
+        facts={"history": f"until {_time_text(learned, end)}",
+               "forecast": f"{_time_text(learned, clock[0])} to {_time_text(learned, clock[-1])}"},
         law=str(law), data=str(file), history_end=end, times=list(clock), seed=seed,
     )  # fmt: skip
 
 
-def _check_choice(until: str | None, steps: int | None, times: str | None) -> None:
-    asked = until is not None or steps is not None
-    if asked == (times is not None):
+def _check_time_options(until: str | None, steps: int | None, times: str | None) -> None:
+    is_regular = until is not None or steps is not None
+    if is_regular == (times is not None):
         expected, fix = "either --steps and --until, or one of them, or --times", "pass --steps 6"
-        raise InputError("--steps", expected=expected, got="both" if asked else "neither", fix=fix)
+        raise InputError(
+            "--steps", expected=expected, got="both" if is_regular else "neither", fix=fix
+        )
     if steps is not None:
         positive("--steps", steps)
 
@@ -216,32 +228,32 @@ def _last_time(history: xr.DataArray) -> float:
     return float(np.nanmax(history[name].values))
 
 
-def _regular(
-    law: Law, seen: xr.DataArray, end: float, until: str | None, steps: int | None
+def _regular_times(
+    law: Law, history: xr.DataArray, end: float, until: str | None, steps: int | None
 ) -> list[float]:
-    """Steps of the record, as many as asked for or as fit, or equal parts up to a time."""
+    """Steps of the record, ``steps`` of them or up to a time, or equal parts up to that time."""
     if until is None:
-        return [float(t) for t in next_times(law, seen, steps or 1)]
-    (last,) = _moments(law, "--until", [until])
+        return [float(t) for t in next_times(law, history, steps or 1)]
+    (last,) = _parse_times(law, "--until", [until])
     if not (math.isfinite(last) and last > end):
         shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
-        expected = f"a time after the history's last, {_shown(law, end)}"
-        fix = f"pass --until {_shown(law, float(next_times(law, seen, 1)[0])).split()[0]}"
+        expected = f"a time after the history's last, {_time_text(law, end)}"
+        fix = f"pass --until {_time_text(law, float(next_times(law, history, 1)[0])).split()[0]}"
         raise InputError("--until", expected=expected, got=shown, fix=fix)
     if steps is not None:
         return list(np.linspace(end, last, 1 + steps)[1:])
     span = last - end
-    size = float(next_times(law, seen, 1)[0]) - end
-    many = next_times(law, seen, min(MOST_STEPS, max(1, math.ceil(1.2 * span / size) + 1)))
+    size = float(next_times(law, history, 1)[0]) - end
+    many = next_times(law, history, min(MOST_STEPS, max(1, math.ceil(1.2 * span / size) + 1)))
     kept = [float(t) for t in many if t <= last + 1e-9 * abs(last)]
     return kept or [last]
 
 
-def _listed(law: Law, times: str) -> list[float]:
-    return _moments(law, "--times", times.split(","))
+def _listed_times(law: Law, times: str) -> list[float]:
+    return _parse_times(law, "--times", times.split(","))
 
 
-def _moments(law: Law, option: str, texts: list[str]) -> list[float]:
+def _parse_times(law: Law, option: str, texts: list[str]) -> list[float]:
     """Numbers, or dates on the clock of the law."""
     try:
         return [float(text) for text in texts]
@@ -256,7 +268,7 @@ def _moments(law: Law, option: str, texts: list[str]) -> list[float]:
     return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
 
 
-def _shown(law: Law, moment: float) -> str:
+def _time_text(law: Law, moment: float) -> str:
     """A time as a number, and as a date where the law has dates."""
     clock = law.info.get("time", {})
     if " since " not in str(clock.get("units", "")):
@@ -264,11 +276,11 @@ def _shown(law: Law, moment: float) -> str:
     return f"{shown_time(moment, clock)} ({moment:g})"
 
 
-def _bytes(history: xr.DataArray, n_times: int, samples: int) -> int:
+def _result_bytes(history: xr.DataArray, n_times: int, samples: int) -> int:
     return 8 * (2 + max(samples, 0)) * (history.size // history.sizes["time"]) * n_times
 
 
-# ---------- ``spdelaw fill``: the gaps of a record, by the law that predicts held-out clouds best
+# ---------- ``spdelaw fill``: fill gaps by the law that predicts held-out values best
 
 
 FILL_EXAMPLES = """**Examples**
@@ -295,7 +307,7 @@ def fill_command(
         bool, typer.Option("--dry-run", help="Print guesses and the prepared data, and stop.")
     ] = False,
     table: options.Table,
-    asked: DomainOptions,
+    domain_options: DomainOptions,
     modes: Annotated[
         str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
     ] = "auto",
@@ -324,7 +336,7 @@ def fill_command(
         float, typer.Option(help="Begin no candidate that would take longer; 0 for no limit.")
     ] = 300.0,
     variable: options.Variable = None,
-    wanted: PreparationOptions,
+    preparation_options: PreparationOptions,
     seed: options.Seed = 0,
     force: options.Force = False,
     output: Output,
@@ -338,49 +350,49 @@ def fill_command(
     """
     start = time.perf_counter()
     columns = table.columns
-    target = None if dry_run else check_target(needed(out, "filled.nc"), force=force)
+    target = None if dry_run else check_target(required_target(out, "filled.nc"), force=force)
     n_modes = word_or_count("--modes", modes, "auto", 1)
     settings: dict[str, Any] = {
         "basis": None if basis is None else one_of("--basis", basis, BASES),
         "drift": None if drift is None else one_of("--drift", drift, DRIFTS),
         "rest": one_of("--rest", rest, RESTS),
-        "seconds": _limit(seconds),
+        "seconds": _time_limit(seconds),
         "smooth": smooth,
         "everywhere": everywhere,
         "seed": seed,
     }
-    source = read_source(file, variable, wanted, asked.domain, columns)
-    asked = asked._replace(domain=source.domain)
-    chosen = choose_domain(asked, source.fields)
+    source = read_source(file, variable, preparation_options, domain_options.domain, columns)
+    domain_options = domain_options._replace(domain=source.domain)
+    chosen = choose_domain(domain_options, source.fields)
     if target is None:
         show_plan(output, file, source, chosen, n_modes)
         return
     if not (smooth or everywhere):
         _check_gaps(source.fields)
-    check_room(target, 16 * source.fields.size)
+    check_free_space(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
-        found = fill_record(
+        filled_record = fill_record(
             source.data, chosen.domain, n_modes, prepare=source.preparation, **settings
         )
-    write(found.data, target)
+    write(filled_record.data, target)
     guesses = [*source.guesses, *([chosen.reason] if chosen.guessed else [])]
     if guesses:
         output.line(f"Guessed: {'; '.join(guesses)}. Options overrule each of these.\n")
-    _show_filled(output, found)
+    _show_filled(output, filled_record)
     report_written(
-        output, "fill", f"{file} filled", found.data, target, time.perf_counter() - start,
-        facts=_facts(found, source.fields) | {"domain": domain_name(chosen.domain)},
-        data=str(file), guesses=guesses, candidates=_rows(found), chosen=_rows(found)[0],
-        chosen_by=found.data.attrs["chosen_by"],
+        output, "fill", f"{file} filled", filled_record.data, target, time.perf_counter() - start,
+        facts=_fill_facts(filled_record, source.fields) | {"domain": domain_name(chosen.domain)},
+        data=str(file), guesses=guesses, candidates=_candidate_rows(filled_record),
+        chosen=_candidate_rows(filled_record)[0], chosen_by=filled_record.data.attrs["chosen_by"],
     )  # fmt: skip
 
 
 def _check_gaps(fields: xr.DataArray) -> None:
-    """Refuse what has nothing to be filled, before laws are compared for minutes."""
-    seen = np.isfinite(fields.values)
-    ever = seen.any((0, 1))
-    if seen[..., ever].all():
-        never = int((~ever).sum())
+    """Refuse fields without gaps before minutes of comparing laws."""
+    observed = np.isfinite(fields.values)
+    ever_observed = observed.any((0, 1))
+    if observed[..., ever_observed].all():
+        never = int((~ever_observed).sum())
         raise DataError(
             "data",
             expected="gaps to fill",
@@ -390,33 +402,33 @@ def _check_gaps(fields: xr.DataArray) -> None:
         )
 
 
-def _limit(seconds: float) -> float | None:
+def _time_limit(seconds: float) -> float | None:
     if not np.isfinite(seconds) or seconds < 0:
         expected, got = "a number of at least 0", f"{seconds:g}"
         raise InputError("--seconds", expected=expected, got=got, fix="pass --seconds 300")
     return seconds or None
 
 
-def _facts(found: Filled, fields: xr.DataArray) -> dict[str, str]:
-    seen = np.isfinite(fields.values)
-    ever = seen.any((0, 1))
-    gaps = float((~seen[..., ever]).mean()) if ever.any() else 0.0
-    never = f", {int((~ever).sum())} points never seen" if not ever.all() else ""
-    std = found.data["std"].values
+def _fill_facts(filled_record: Filled, fields: xr.DataArray) -> dict[str, str]:
+    observed = np.isfinite(fields.values)
+    ever_observed = observed.any((0, 1))
+    gaps = float((~observed[..., ever_observed]).mean()) if ever_observed.any() else 0.0
+    never = f", {int((~ever_observed).sum())} points never seen" if not ever_observed.all() else ""
+    std = filled_record.data["std"].values
     filled = std[np.isfinite(std) & (std > 0)]
     spread = f"{filled.min():.3g} to {filled.max():.3g}" if filled.size else "no gap was filled"
     return {
         "missing before": f"{100 * gaps:.3g} %{never}",
         "std in gaps": spread,
-        "chosen": found.data.attrs["chosen_by"],
+        "chosen": filled_record.data.attrs["chosen_by"],
     }
 
 
-def _show_filled(output: Output, found: Filled) -> None:
-    """Candidates by how well they predict what was held out."""
+def _show_filled(output: Output, filled_record: Filled) -> None:
+    """Print the candidates with their scores on held-out values."""
     header = ["candidate", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", ""]
     rows = []
-    for trial in found.trials:
+    for trial in filled_record.trials:
         scores = [f"{x:.4g}" for x in (trial.rmse, trial.crps)]
         inside = [f"{100 * c:.0f}" for c in trial.coverage]
         shown = [*scores, *inside] if np.isfinite(trial.crps) else [""] * 5
@@ -426,12 +438,12 @@ def _show_filled(output: Output, found: Filled) -> None:
     output.table("Candidates on held-out clouds, the chosen one first, then by CRPS", header, rows)
 
 
-def _rows(found: Filled) -> list[dict[str, Any]]:
+def _candidate_rows(filled_record: Filled) -> list[dict[str, Any]]:
     return [
         {
             **trial.candidate._asdict(), "rest": trial.rest, "rmse": trial.rmse,
             "crps": trial.crps, "coverage": list(trial.coverage), "seconds": trial.seconds,
             "note": trial.note,
         }
-        for trial in found.trials
+        for trial in filled_record.trials
     ]  # fmt: skip

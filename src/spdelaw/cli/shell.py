@@ -18,7 +18,7 @@ from spdelaw import __version__
 from spdelaw.cli.entry import INTERRUPTED, INTERRUPTED_LINE, ending_interrupts, kept_interrupts
 from spdelaw.errors import SpdeLawError
 
-# ---------- One handler for everything that can go wrong in any command
+# ---------- Errors and warnings of commands
 
 
 #: Exit code of bad input, the same as for a wrong option.
@@ -41,17 +41,17 @@ def one_line_errors(as_json: bool = False) -> Iterator[None]:
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise  # an end on purpose; the reader of a pipe has left
         except UsageError as error:
-            _document(as_json, error, error.format_message(), BAD_INPUT)
+            _print_error_document(as_json, error, error.format_message(), BAD_INPUT)
             raise
         except (SpdeLawError, MemoryError, OSError) as error:
             message = _message(error)
-            _document(as_json, error, message, BAD_INPUT)
-            raise _leave(message, BAD_INPUT) from error
+            _print_error_document(as_json, error, message, BAD_INPUT)
+            raise _exit_with_error(message, BAD_INPUT) from error
         except KeyboardInterrupt as error:
-            _document(as_json, error, INTERRUPTED_LINE, INTERRUPTED)
-            raise _leave(INTERRUPTED_LINE, INTERRUPTED) from error
+            _print_error_document(as_json, error, INTERRUPTED_LINE, INTERRUPTED)
+            raise _exit_with_error(INTERRUPTED_LINE, INTERRUPTED) from error
         except Exception as error:
-            _document(as_json, error, str(error), 1)
+            _print_error_document(as_json, error, str(error), 1)
             raise
 
 
@@ -63,33 +63,33 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _document(wanted: bool, error: BaseException, message: str, code: int) -> None:
-    """One JSON document about an error on stdout; parts that it does not have are null."""
-    if not wanted:
+def _print_error_document(as_json: bool, error: BaseException, message: str, code: int) -> None:
+    """Print one JSON document about an error on stdout; attributes it lacks are null."""
+    if not as_json:
         return
     parts = {key: getattr(error, key, None) for key in ("what", "expected", "got", "fix")}
-    found = {"type": type(error).__name__, "message": " ".join(message.split())} | parts
-    typer.echo(json.dumps({"error": found, "exit_code": code}, default=str))
+    description = {"type": type(error).__name__, "message": " ".join(message.split())} | parts
+    typer.echo(json.dumps({"error": description, "exit_code": code}, default=str))
 
 
-def _leave(message: str, code: int) -> typer.Exit:
-    _say("error", typer.colors.RED, message)
+def _exit_with_error(message: str, code: int) -> typer.Exit:
+    _print_line("error", typer.colors.RED, message)
     return typer.Exit(code)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _say("warning", typer.colors.YELLOW, str(message))
+    _print_line("warning", typer.colors.YELLOW, str(message))
 
 
-def _say(kind: str, colour: str, message: str) -> None:
+def _print_line(kind: str, colour: str, message: str) -> None:
     line = " ".join(message.split())
     typer.echo(f"{typer.style(kind + ':', fg=colour, bold=True)} {line}", err=True)
 
 
-# ---------- Options that belong together, as one argument of a command
+# ---------- Groups of options as one argument of a command
 #
-# A command that asks for a NamedTuple whose fields are annotated options has these options in the
-# shell, and gets the tuple. So a group is written once, with its help and its defaults.
+# A command may take a NamedTuple whose fields are annotated options: the shell offers these options
+# and passes the tuple. So a group is written once, with its help and its defaults.
 
 
 Parameter = inspect.Parameter
@@ -138,7 +138,7 @@ def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-# ---------- The list of commands, and a shell that loads a command when it is called
+# ---------- The list of commands, and a shell that loads each on demand
 
 
 #: In the order of the help, with the first sentence of each. `MODULES` has the module of each.
@@ -171,8 +171,8 @@ MODULES = {
     **dict.fromkeys(("evaluate", "compare", "skill", "report"), "judge"),
 }
 
-#: Key of the wish for JSON in the context of a call.
-JSON = "spdelaw.json"
+#: Key in the context of a call: whether ``--json`` was given.
+JSON_KEY = "spdelaw.json"
 
 
 def make_app(
@@ -231,26 +231,25 @@ class LazyGroup(TyperGroup):
     load: Callable[[str], Any]
 
     def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
-        """Read the options of the group; ``--json`` of a command is noted for what may fail."""
-        wanted = "--json" in args
-        with one_line_errors(wanted):
+        """Read the options of the group; store ``--json`` for errors of any command."""
+        as_json = "--json" in args
+        with one_line_errors(as_json):
             ctx = super().make_context(info_name, args, *more, **extra)
-        ctx.meta[JSON] = wanted
+        ctx.meta[JSON_KEY] = as_json
         return ctx
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Load the command that was asked for."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command and self.load(str(command.name)), rest
+        """Load the requested command."""
+        name, command, arguments = super().resolve_command(ctx, args)
+        return name, command and self.load(str(command.name)), arguments
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
-        with one_line_errors(ctx.meta.get(JSON, False)):
+        with one_line_errors(ctx.meta.get(JSON_KEY, False)):
             return super().invoke(ctx)
 
 
-# ---------- Commands that moved to the folder ``paper`` of the source repository: aliases in
-# version 0.2
+# ---------- Aliases, in version 0.2, of commands that moved to the folder ``paper``
 
 
 #: Module of each command; the aliases are not listed in the help.
@@ -280,7 +279,7 @@ def load_moved(name: str) -> Any:
     return load_command(name, MOVED[name])
 
 
-# ---------- The command ``spdelaw`` put together from its parts, each loaded when it is called
+# ---------- The command ``spdelaw``
 #
 # Commands load the whole package, which takes longer than a list of commands may.
 
@@ -294,8 +293,8 @@ for _name in MOVED:
     app.command(_name, hidden=True)(stand_in)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"spdelaw {__version__}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""``spdelaw info`` and ``show``: what a file or a law holds."""
+"""``spdelaw info`` and ``show``: describe a file or a law."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spdelaw.data.io.tables import Columns
 from spdelaw.data.quality import hints, suspect_fills
 from spdelaw.data.summary import describe
 
-# ---------- ``spdelaw info``: what a file holds
+# ---------- ``spdelaw info``: describe a file
 
 
 INFO_EXAMPLES = """**Examples**
@@ -42,7 +42,7 @@ spdelaw info sst.zarr --variable anomaly --dims lat,lon --json
 """
 
 #: Longest attribute that the table shows; --json has all of it.
-LONGEST = 80
+MAX_ATTRIBUTE_LENGTH = 80
 
 
 def info_command(
@@ -60,10 +60,10 @@ def info_command(
     A .zarr of this package is read block by block and may be larger than memory.
     """
     columns = table.columns
-    fields, notes = _fields(file, variable, dims, columns)
+    fields, notes = _described_fields(file, variable, dims, columns)
     summary = describe(fields)
     size = file_size(file)
-    output.facts(f"{file} ({human_size(size)})", _facts(summary) | _clock(fields))
+    output.facts(f"{file} ({human_size(size)})", _facts(summary) | _date_facts(fields))
     if fields.variable._in_memory:
         notes += hints(fields)
         notes += [
@@ -75,7 +75,7 @@ def info_command(
     output.document(command="info", file=str(file), bytes=size, fields=summary, notes=notes)
 
 
-def _fields(
+def _described_fields(
     file: Path, variable: str | None, dims: str | None, columns: Columns
 ) -> tuple[xr.DataArray, list[str]]:
     """Fields with all their spatial dims, and how a fit would take them."""
@@ -88,14 +88,16 @@ def _fields(
     guessed, why = guess_domain(raw, variable)
     layout = guess_layout(raw, variable, dims=dims_of(guessed))
     name = str(layout.preparation.variable)
-    own = {d: d for d in raw[name].dims} | {n: o for o, n in layout.preparation.rename.items()}
+    original_names = {d: d for d in raw[name].dims} | {
+        n: o for o, n in layout.preparation.rename.items()
+    }
     places = scattered_places(raw[name], [str(d) for d in raw[name].dims])
-    whole = [str(own.get(d, d)) for d in layout.dims] + list(layout.preparation.average)
+    whole = [str(original_names.get(d, d)) for d in layout.dims] + list(layout.preparation.average)
     fields = as_fields(raw[name], dims=places or tuple(whole))
     return fields, [*notes, f"a fit would take: {'; '.join([why, *layout.reasons])}"]
 
 
-def _clock(fields: xr.DataArray) -> dict[str, str]:
+def _date_facts(fields: xr.DataArray) -> dict[str, str]:
     """Times as dates, where they are."""
     clock = dict(fields["time"].attrs)
     if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
@@ -112,7 +114,7 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
         "values": _values(summary["values"]),
         "missing": _missing(summary["missing"]),
         **({"equation": _equation(summary["equation"])} if summary["equation"] else {}),
-        **{name: _short(value) for name, value in summary["attributes"].items()},
+        **{name: _shortened(value) for name, value in summary["attributes"].items()},
         "fingerprint": summary["fingerprint"],
     }
 
@@ -141,19 +143,19 @@ def _missing(missing: dict[str, Any]) -> str:
 def _equation(equation: Any) -> str:
     if isinstance(equation, dict) and "n_modes" in equation:
         return f"{equation.get('label') or 'spectral SPDE'}, {equation['n_modes']} modes"
-    return _short(equation)
+    return _shortened(equation)
 
 
 def _units(described: dict[str, Any]) -> str:
     return f" [{described['units']}]" if described["units"] else ""
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return text if len(text) <= MAX_ATTRIBUTE_LENGTH else text[: MAX_ATTRIBUTE_LENGTH - 3] + "..."
 
 
-# ---------- ``spdelaw show``: what a law says
+# ---------- ``spdelaw show``: describe a law
 
 
 SHOW_EXAMPLES = """**Examples**

@@ -1,4 +1,4 @@
-"""``spdelaw dataset`` and ``simulate``: fields into a file."""
+"""``spdelaw dataset`` and ``simulate``: write fields to a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spdelaw.cli.options import numbers, one_of, positive, positive_number
 from spdelaw.cli.output import (
     Output,
     check_file_target,
-    check_room,
+    check_free_space,
     check_target,
     file_size,
     human_size,
@@ -35,7 +35,7 @@ from spdelaw.processes.paths import SCHEMES, simulate
 from spdelaw.processes.semilinear import Semilinear
 from spdelaw.processes.spde import SpectralSPDE
 
-# ---------- ``spdelaw dataset``: real data that come with the package, as a file of one's own
+# ---------- ``spdelaw dataset``: copy real data that come with the package
 
 
 DATASET_EXAMPLES = """**Example**
@@ -85,7 +85,7 @@ def _sizes(source: Path) -> dict[str, int]:
     return {"rows": gzip.decompress(source.read_bytes()).count(b"\n") - 1}
 
 
-# ---------- ``spdelaw simulate``: paths of an equation of the catalogue into a file
+# ---------- ``spdelaw simulate``: write paths of an equation of the catalogue
 
 
 SIMULATE_EXAMPLES = """**Examples**
@@ -100,16 +100,16 @@ spdelaw simulate heat --paths 100000 --observation-std 0.05 --out big.zarr
 """
 
 #: All equations by name.
-KNOWN: dict[str, Any] = {**EQUATIONS, **SEMILINEAR}
-#: Last time and steps where none are given, of linear and of semilinear equations.
-USUAL = {False: (1.0, 200), True: (10.0, 100)}
+ALL_EQUATIONS: dict[str, Any] = {**EQUATIONS, **SEMILINEAR}
+#: Default last time and steps of linear (False) and semilinear (True) equations.
+DEFAULT_TIMES = {False: (1.0, 200), True: (10.0, 100)}
 
 EquationName = Annotated[
     str,
     typer.Argument(
         metavar="EQUATION",
-        help=f"One of {', '.join(KNOWN)}.",
-        autocompletion=lambda incomplete: [n for n in KNOWN if n.startswith(incomplete)],
+        help=f"One of {', '.join(ALL_EQUATIONS)}.",
+        autocompletion=lambda incomplete: [n for n in ALL_EQUATIONS if n.startswith(incomplete)],
     ),
 ]
 
@@ -149,27 +149,29 @@ def simulate_command(
     """
     start = time.perf_counter()
     check_target(out, force=force)
-    law = _equation(equation, positive("--modes", modes))
+    law = _make_equation(equation, positive("--modes", modes))
     linear = law.linear if isinstance(law, Semilinear) else law
     n_points = linear.n_points if points is None else positive("--points", points)
-    usual = USUAL[isinstance(law, Semilinear)]
+    usual = DEFAULT_TIMES[isinstance(law, Semilinear)]
     n_times = _count_times(
         times, final_time, usual[1] if steps is None and times is None else steps
     )
     grid = law.domain.grid(n_points)
-    check_room(out, _bytes(positive("--paths", paths), n_times, len(grid), modes, noise))
+    check_free_space(
+        out, _result_bytes(positive("--paths", paths), n_times, len(grid), modes, noise)
+    )
     settings = {
         "times": _times(times, usual[0] if final_time is None else final_time, n_times),
         "grid": grid,
         "seed": seed, "scheme": scheme, "observation_std": observation_std, "return_noise": noise,
     }  # fmt: skip
     with output.progress("simulating") as progress:
-        write_to = _stream if out.suffix == ".zarr" else _in_memory
+        write_to = _write_in_batches if out.suffix == ".zarr" else _write_in_memory
         made = write_to(law, paths, out, settings | {"progress": progress})
     _report(output, equation, made, out, settings, time.perf_counter() - start)
 
 
-def _in_memory(
+def _write_in_memory(
     law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]
 ) -> Any:
     made = simulate(law, paths, **settings)
@@ -177,7 +179,9 @@ def _in_memory(
     return made
 
 
-def _stream(law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]) -> Any:
+def _write_in_batches(
+    law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]
+) -> Any:
     show = settings["progress"]
     with replace_store(out) as new, deferred_interrupts() as check:
 
@@ -188,24 +192,24 @@ def _stream(law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dic
 
         store = new / "store.zarr"
         made = simulate(law, paths, out=store, **settings | {"progress": progress})
-        for part in store.iterdir():
-            part.rename(new / part.name)
+        for entry in store.iterdir():
+            entry.rename(new / entry.name)
         store.rmdir()
     return made
 
 
-def _equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
-    if name not in KNOWN:
-        near = difflib.get_close_matches(name, KNOWN, 1)
-        expected = f"one of {', '.join(KNOWN)}"
+def _make_equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
+    if name not in ALL_EQUATIONS:
+        near = difflib.get_close_matches(name, ALL_EQUATIONS, 1)
+        expected = f"one of {', '.join(ALL_EQUATIONS)}"
         fix = f"did you mean {near[0]}?" if near else "choose one of them"
         raise EquationError("equation", expected=expected, got=repr(name), fix=fix)
-    make: Callable[..., SpectralSPDE | Semilinear] = KNOWN[name]
+    make: Callable[..., SpectralSPDE | Semilinear] = ALL_EQUATIONS[name]
     return make(n_modes=modes)
 
 
 def _count_times(times: str | None, final_time: float | None, steps: int | None) -> int:
-    """How many times there will be: known before they, and the fields, take any memory."""
+    """Number of times, before the times or fields take any memory."""
     if times is None:
         return 1 + positive("--steps", steps or 0)
     if final_time is not None or steps is not None:
@@ -220,7 +224,7 @@ def _times(times: str | None, final_time: float, n_times: int) -> Any:
     return np.linspace(0.0, positive_number("--final-time", final_time), n_times)
 
 
-def _bytes(paths: int, times: int, points: int, modes: int, noise: bool) -> int:
+def _result_bytes(paths: int, times: int, points: int, modes: int, noise: bool) -> int:
     return 8 * paths * times * (points + (points + modes if noise else 0))
 
 
@@ -247,6 +251,6 @@ def _report(
 
 
 def _variables(made: xr.Dataset) -> list[str]:
-    """Names in one order: a store lists them in that of the file system."""
-    known = ("field", "noise_increment", "noise_field")
-    return [name for name in known if name in made]
+    """Names in a fixed order; a store lists them in that of the file system."""
+    order = ("field", "noise_increment", "noise_field")
+    return [name for name in order if name in made]

@@ -1,4 +1,4 @@
-"""What a report is made from: laws, the fields they are judged on, and their scores."""
+"""The data of a report: laws, the fields they are judged on, and their scores."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from spdelaw.law.observations import noise_at, response, subtract_mean_and_forci
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import moments_of, one_path
+from spdelaw.report.figures.moments import Z95
 from spdelaw.report.maps import Canvas, canvas_of, is_geographic
 from spdelaw.report.plots import LAW_COLOURS, Clock, Control, Figure, clock, packed, thinned
 
-# ---------- What a report is made from: laws, the fields they are judged on, and their scores
+# ---------- The data of a report: laws, fields and scores
 
 
 Array = np.ndarray
 
-#: Most paths that a figure shows.
-SHOWN = 3
+#: Largest number of paths in a figure.
+SHOWN_PATHS = 3
 #: Bytes of one long lazy record that figures show.
 SHOWN_BYTES = 64e6
 #: Tasks that the report scores: the two that hold values out.
@@ -108,7 +109,7 @@ class ReportData:
 
     @property
     def domain(self) -> AbstractDomain:
-        """Where the field lives."""
+        """The spatial domain of the field."""
         return self.law.domain
 
     def named(self, figure: Figure) -> Figure:
@@ -128,8 +129,8 @@ class ReportData:
         return canvas_of(self.domain, self.places, self.axes, self.globe)
 
     @functools.cached_property
-    def seen(self) -> Array:
-        """Whether each point was ever seen, (M,): land was not."""
+    def ever_observed(self) -> Array:
+        """Whether each point has an observed value, (M,); land has none."""
         return np.isfinite(self.fields.values).any((0, 1))
 
     @property
@@ -139,15 +140,15 @@ class ReportData:
 
     @functools.cached_property
     def shown(self) -> list[int]:
-        """Positions of the paths that figures show: the first that were seen early on."""
+        """Positions of the paths that figures show: the first with early observations."""
         paths = [self.path(i).values for i in range(self.fields.sizes["path"])]
-        seen = [i for i, values in enumerate(paths) if np.isfinite(values).any()]
-        early = [i for i in seen if np.isfinite(paths[i][: max(2, len(paths[i]) // 2)]).any()]
-        return (early or seen)[:SHOWN]
+        nonempty = [i for i, values in enumerate(paths) if np.isfinite(values).any()]
+        early = [i for i in nonempty if np.isfinite(paths[i][: max(2, len(paths[i]) // 2)]).any()]
+        return (early or nonempty)[:SHOWN_PATHS]
 
     @property
     def together(self) -> list[int]:
-        """Those of them that share a clock: the first alone where each path has its own."""
+        """Those of them with common times: only the first where each path has its own."""
         return self.shown[:1] if self.own_times else self.shown
 
     @property
@@ -157,22 +158,22 @@ class ReportData:
         return float(np.isnan(self.fields.values[rows]).mean())
 
     def path(self, i: int) -> xr.DataArray:
-        """Path at a position, (time, point), with the times it was seen at."""
+        """Path at a position, (time, point), with its times of observation."""
         return one_path("data", self.fields, i)
 
     def clock(self, times: Array) -> Clock:
-        """Times as the reader of these data knows them."""
+        """Times in the units and calendar of the data."""
         return clock(times, self.fields[self.observed.clock].attrs)
 
     def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
         """Draws of the law at the points of path i, observed alike: (n, time, point).
 
-        With observation noise and what lies beyond the modes, but without gaps.
+        With observation noise and the unresolved variance, but without gaps.
         """
         draws = self.law.sample(n, times, self.points, seed=seed, observation_noise=True)
         values = self.on_points(draws)
-        rest = np.random.default_rng([self.seed, i]).standard_normal(values.shape)
-        return values + np.sqrt(self.law.unresolved_variance) * rest
+        unresolved = np.random.default_rng([self.seed, i]).standard_normal(values.shape)
+        return values + np.sqrt(self.law.unresolved_variance) * unresolved
 
     def mean(self, times: Array, n_draws: int) -> Array:
         """Mean of the law at times, (T, M): in closed form, or over draws where there is none."""
@@ -181,7 +182,7 @@ class ReportData:
         return self.on_points(self.law.sample(n_draws, times, self.points)).mean(0)
 
     def on_points(self, labelled: xr.DataArray) -> Array:
-        """What the law returns at ``points``, with the labels it gives them, as (..., M)."""
+        """Labelled values at ``points``, as the law returns them, flattened to (..., M)."""
         return self.law.domain.places(self.points).flatten(labelled.values)
 
     def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
@@ -199,9 +200,9 @@ class ReportData:
 
     @functools.cached_property
     def noise(self) -> Array:
-        """Variance of what observations add to the field at each point, (M,)."""
-        found = noise_at(self.law, self.points)
-        return np.broadcast_to(found, len(self.points))
+        """Variance of the observation noise at each point, (M,)."""
+        variance = noise_at(self.law, self.points)
+        return np.broadcast_to(variance, len(self.points))
 
     def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
         """Offset (T, k) and scale (k,) to the units of the raw data, at k of the points."""
@@ -235,16 +236,16 @@ class ReportData:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OneField(ReportData):
-    """One field of a law of several: its points, and what the law of all says about them.
+    """One field of a law of several: its points, and predictions of the joint law there.
 
     Attributes:
         whole: all fields.
-        own: positions of the points of this field among theirs.
+        indices: positions of the points of this field among theirs.
         label: name of the field.
     """
 
     whole: ReportData
-    own: Array
+    indices: Array
     label: str
 
     @classmethod
@@ -252,16 +253,19 @@ class OneField(ReportData):
         """Field at a position."""
         both = cast("Fields", whole.domain)
         which, x = both.split(whole.points)
-        own = np.flatnonzero(which == f)
-        shared = {part.name: getattr(whole, part.name) for part in dataclasses.fields(ReportData)}
+        indices = np.flatnonzero(which == f)
+        shared = {
+            attribute.name: getattr(whole, attribute.name)
+            for attribute in dataclasses.fields(ReportData)
+        }
         shared |= {
             "observed": whole.observed.at_points(which == f),
-            "places": both.domain.places(x[own]),
+            "places": both.domain.places(x[indices]),
             "axes": whole.axes[1:],
             "names": whole.names[1:],
             "globe": tuple(i - 1 for i in whole.globe),
         }
-        return cls(**shared, whole=whole, own=own, label=both.names[f])
+        return cls(**shared, whole=whole, indices=indices, label=both.names[f])
 
     def named(self, figure: Figure) -> Figure:
         """The same with the name of the field."""
@@ -270,7 +274,7 @@ class OneField(ReportData):
 
     @property
     def domain(self) -> AbstractDomain:
-        """Where one field lives."""
+        """The spatial domain of one field."""
         return cast("Fields", self.law.domain).domain
 
     @property
@@ -279,31 +283,31 @@ class OneField(ReportData):
         return [self]
 
     def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
-        """Draws of the law of all fields."""
-        return self.whole.drawn(i, times, n, seed)[..., self.own]
+        """Draws of the joint law."""
+        return self.whole.drawn(i, times, n, seed)[..., self.indices]
 
     def mean(self, times: Array, n_draws: int) -> Array:
-        """Mean under the law of all fields."""
-        return self.whole.mean(times, n_draws)[..., self.own]
+        """Mean under the joint law."""
+        return self.whole.mean(times, n_draws)[..., self.indices]
 
     def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
         """From the observations of all fields."""
         mean, std = self.whole.reconstructed(paths)
-        return mean[..., self.own], std[..., self.own]
+        return mean[..., self.indices], std[..., self.indices]
 
     def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
         """From the first times of all fields."""
         mean, std = self.whole.forecast(path, n, times)
-        return mean[..., self.own], std[..., self.own]
+        return mean[..., self.indices], std[..., self.indices]
 
     def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
         """Of the points of this field."""
-        return self.whole.raw(times, self.own[at])
+        return self.whole.raw(times, self.indices[at])
 
     @functools.cached_property
     def noise(self) -> Array:
         """Of this field's points."""
-        return self.whole.noise[self.own]
+        return self.whole.noise[self.indices]
 
     @property
     def _name(self) -> str:
@@ -322,30 +326,40 @@ def gather(
     named = {"law": laws} if isinstance(laws, Law) else dict(laws)
     _check_laws(named)
     first = next(iter(named.values()))
-    entered = first.observe(data)
-    used = entered.paths(slice(max_paths))
+    all_paths = first.observe(data)
+    used = all_paths.paths(slice(max_paths))
     some = _shown_times(used).in_memory()
     judged = used if is_record(used) else some
-    own = {name: judged if _alike(law, first) else law.observe(data) for name, law in named.items()}
+    data_by_law = {
+        name: judged if _same_preparation(law, first) else law.observe(data)
+        for name, law in named.items()
+    }
     cards = {
         name: evaluate(
-            law, own[name], _comparable(law, truth), tiers=TIERS, max_paths=max_paths, seed=seed
+            law,
+            data_by_law[name],
+            _comparable_truth(law, truth),
+            tiers=TIERS,
+            max_paths=max_paths,
+            seed=seed,
         )
         for name, law in named.items()
     }
-    likelihoods = {n: law.log_likelihood(own[n]) for n, law in named.items() if len(named) > 1}
+    likelihoods = {
+        n: law.log_likelihood(data_by_law[n]) for n, law in named.items() if len(named) > 1
+    }
     fields, dims, observed = (
         some.fields,
         first.domain.dims,
         subtract_mean_and_forcing(first, some).flat,
     )
-    names = tuple(_label(fields[d]) for d in dims)
+    names = tuple(_original_name(fields[d]) for d in dims)
     units = [fields[d].attrs.get("units") for d in dims]
     axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
     bare = {name: law.without_preparation_and_mean for name, law in named.items()}
     return ReportData(
-        bare, observed._replace(dated=False), some.places, axes, names, _on_globe(fields, dims),
-        first.preparation, describe(entered.labelled), cards, truth, dict(source or {}), seed,
+        bare, observed._replace(dated=False), some.places, axes, names, _globe_axes(fields, dims),
+        first.preparation, describe(all_paths.labelled), cards, truth, dict(source or {}), seed,
         likelihoods,
         centre=first if response(first, observed.times[..., :1], observed.points[:1]) is not None
         else None,
@@ -360,26 +374,28 @@ def _shown_times(data: Observed) -> Observed:
     return data.at_times(slice(max(2, rows)))
 
 
-def _alike(law: Law, first: Law) -> bool:
+def _same_preparation(law: Law, first: Law) -> bool:
     """Whether two laws prepare data in the same way."""
     if law.preparation is None or first.preparation is None:
         return law.preparation is first.preparation
     return law.preparation.is_by(first.preparation)
 
 
-def _label(coordinate: xr.DataArray) -> str:
-    """The name that the data have for a coordinate."""
+def _original_name(coordinate: xr.DataArray) -> str:
+    """Name of a coordinate in the raw data."""
     return str(coordinate.attrs.get("original_name", coordinate.name))
 
 
-def _on_globe(labelled: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
+def _globe_axes(labelled: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
     """Positions of longitude and latitude among the dims; empty where they are others."""
-    said = [{"name": str(d), **{k: str(v) for k, v in labelled[d].attrs.items()}} for d in dims]
+    attributes = [
+        {"name": str(d), **{k: str(v) for k, v in labelled[d].attrs.items()}} for d in dims
+    ]
     pairs = itertools.permutations(range(len(dims)), 2)
-    return next((pair for pair in pairs if is_geographic(*(said[i] for i in pair))), ())
+    return next((pair for pair in pairs if is_geographic(*(attributes[i] for i in pair))), ())
 
 
-def _comparable(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:
+def _comparable_truth(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:
     if truth is None or not isinstance(law.dynamics, Linear):
         return None
     return truth if truth.n_modes >= law.n_modes else None
@@ -401,10 +417,7 @@ def _with_unit(name: str, unit: Any) -> str:
     return f"{name} ({unit})" if isinstance(unit, str) and unit not in ("", "1") else name
 
 
-# ---------- Paths of the data that the report shows, beside what the law makes of them
-
-
-Z95 = 1.959963984540054
+# ---------- Observed paths and their reconstructions
 
 
 class Reconstructed(NamedTuple):
@@ -426,7 +439,7 @@ class Reconstructed(NamedTuple):
 
     def at(self, times: Array, points: Array) -> Reconstructed:
         """Fewer times and points."""
-        observed, mean, reach = (part[:, times][:, :, points] for part in self[:3])
+        observed, mean, reach = (array[:, times][:, :, points] for array in self[:3])
         return Reconstructed(observed, mean, reach, self.times[times], self.labels)
 
     @property
@@ -464,7 +477,7 @@ def curve(x: list[Any], observed: Array, mean: Array, reach: Array) -> list[dict
     ]  # fmt: skip
 
 
-# ---------- Places that a reader walks through with a slider
+# ---------- A slider over points
 
 
 class PointSlider(NamedTuple):
@@ -481,9 +494,9 @@ def point_slider(material: ReportData, values: Array, most: int) -> PointSlider:
     """
     canvas, points = material.canvas, material.points
     there = np.arange(len(points)) if canvas is None else np.unique(canvas.at[canvas.at >= 0])
-    seen = there[~np.isnan(values[:, there]).all(0)]
-    seen = seen if seen.size else there
-    at = seen[thinned(len(seen), most)]
+    observed = there[~np.isnan(values[:, there]).all(0)]
+    observed = observed if observed.size else there
+    at = observed[thinned(len(observed), most)]
     names = material.names
     if points.ndim == 1:
         return PointSlider(at, Control(names[0], [f"{p:.4g}" for p in points[at]], len(at) // 2))

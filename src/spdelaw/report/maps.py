@@ -14,20 +14,20 @@ from spdelaw.domains.places import Places
 from spdelaw.report.figures.fields import HORIZONTAL
 from spdelaw.report.plots import Bind, axis, image, packed, thinned
 
-# ---------- Coastlines for maps over longitude and latitude: Natural Earth, in the public domain
+# ---------- Coastlines over longitude and latitude: Natural Earth, in the public domain
 
 
 Array = np.ndarray
 
-#: Degrees of a step in the file.
-STEP = 0.01
-#: Names and units that say longitude and latitude, as CF has them.
+#: Degrees of one integer step in the file.
+DEGREES_PER_STEP = 0.01
+#: Names and units of longitude and latitude in the CF conventions.
 LONGITUDE = ("longitude", "degrees_east", "degree_east", "lon")
 LATITUDE = ("latitude", "degrees_north", "degree_north", "lat")
 
 
 def is_geographic(right: dict[str, str], up: dict[str, str]) -> bool:
-    """Whether attributes and names of two coordinates say longitude and latitude in degrees."""
+    """Whether names or attributes mark two coordinates as longitude and latitude in degrees."""
     return any(v in LONGITUDE for v in right.values()) and any(v in LATITUDE for v in up.values())
 
 
@@ -37,27 +37,27 @@ def coastline(west: float, east: float, south: float, north: float) -> Array:
     Longitudes are counted as those of the window: 0 to 360, -180 to 180, or beyond.
 
     Example:
-        >>> found = coastline(150.0, 290.0, -10.0, 10.0)  # the tropical Pacific
-        >>> bool((found[~np.isnan(found[:, 0])] >= [150.0, -10.0]).all())
+        >>> lines = coastline(150.0, 290.0, -10.0, 10.0)  # the tropical Pacific
+        >>> bool((lines[~np.isnan(lines[:, 0])] >= [150.0, -10.0]).all())
         True
     """
-    ends = _segments()
+    ends = _coast_segments()
     around = [np.array([turn, 0.0]) for turn in (-360.0, 0.0, 360.0, 720.0)]
-    pieces = [_clipped(ends + turn, west, east, south, north) for turn in around]
-    return _joined(np.concatenate(pieces))
+    pieces = [_clip_segments(ends + turn, west, east, south, north) for turn in around]
+    return _join_segments(np.concatenate(pieces))
 
 
 @functools.cache
-def _segments() -> Array:
+def _coast_segments() -> Array:
     """Straight pieces of all lines, (n, 2 ends, 2 coordinates)."""
     with resources.files("spdelaw.report").joinpath("coastline.npz").open("rb") as file:
         stored = np.load(file, allow_pickle=False)
-        points, starts = STEP * stored["points"].astype(float), stored["starts"]
+        points, starts = DEGREES_PER_STEP * stored["points"].astype(float), stored["starts"]
     pieces = np.stack([points[:-1], points[1:]], axis=1)
     return np.delete(pieces, starts[1:] - 1, axis=0)
 
 
-def _clipped(ends: Array, west: float, east: float, south: float, north: float) -> Array:
+def _clip_segments(ends: Array, west: float, east: float, south: float, north: float) -> Array:
     """The parts of segments inside a window, by their ranges ``a + s (b - a)``, s in [s0, s1]."""
     a, d = ends[:, 0], ends[:, 1] - ends[:, 0]
     low, high = np.array([west, south]) - a, np.array([east, north]) - a
@@ -72,12 +72,12 @@ def _clipped(ends: Array, west: float, east: float, south: float, north: float) 
     return np.stack([a + s0 * d, a + s1 * d], axis=1)
 
 
-def _joined(pieces: Array) -> Array:
-    """Segments one after the other as lines, with NaN where the next does not go on."""
+def _join_segments(pieces: Array) -> Array:
+    """Segments joined to lines, with NaN after the end of each line."""
     if not len(pieces):
         return np.zeros((0, 2))
     breaks = np.ones(len(pieces), bool)
-    breaks[:-1] = (np.abs(pieces[1:, 0] - pieces[:-1, 1]) > STEP / 10).any(1)
+    breaks[:-1] = (np.abs(pieces[1:, 0] - pieces[:-1, 1]) > DEGREES_PER_STEP / 10).any(1)
     rows: list[Array] = []
     for piece, ends in zip(pieces, breaks, strict=True):
         rows.append(piece[0])
@@ -86,21 +86,21 @@ def _joined(pieces: Array) -> Array:
     return np.array(rows)
 
 
-# ---------- Maps for the page: cells of a grid, or coloured marks where points are scattered
+# ---------- Maps: cells of a grid, or coloured marks at scattered points
 #
-# A map holds at most `MOST` values. Of more than two dimensions it shows the middle.
+# A map holds at most `MAX_VALUES` values. Of more than two dimensions it shows the middle.
 
 
 #: Values of one map, and edges of a graph, at most.
-MOST, EDGES = 1600, 3000
-#: Coordinates that make a map where there are more than two, before any other.
-MAPPED = ("lon", "lat", "x", "y")
+MAX_VALUES, MAX_EDGES = 1600, 3000
+#: Coordinates preferred for a map where there are more than two.
+MAP_DIMS = ("lon", "lat", "x", "y")
 #: Height over width within which a map keeps its true proportions.
-SQUARE = (0.2, 3.0)
+TRUE_PROPORTIONS = (0.2, 3.0)
 #: Height over width up to which a map takes the width of the page.
-WIDE = 0.6
-#: Pixels that a map is wide where it has the page for itself, and least and most that it is high.
-PAGE, LOWEST, HIGHEST = 960, 130, 560
+WIDE_SHAPE = 0.6
+#: Pixels: width of a map that fills the page, and limits of its height.
+PAGE_WIDTH, MIN_HEIGHT, MAX_HEIGHT = 960, 130, 560
 
 
 class Canvas(NamedTuple):
@@ -110,7 +110,7 @@ class Canvas(NamedTuple):
         at: number of the point in each cell (up, right), or of each mark (n,); -1 for none.
         x, y: coordinates of the cells, increasing, or of the marks.
         titles: of the horizontal and the vertical axis.
-        note: what is left out, as a sentence; empty where nothing is.
+        note: sentence about points that the map omits; empty where it omits none.
         edges: lines between vertices, (n_edges, 2) pairs of (x, y); none but for graphs.
         coast: coastlines, (n, 2), with a row of NaN after each line; none but for the globe.
     """
@@ -134,14 +134,14 @@ class Canvas(NamedTuple):
         width, height = (float(np.ptp(c)) for c in (self.x, self.y))
         return height / width if width > 0 and height > 0 else 1.0
 
-    def height(self, width: int = PAGE) -> int:
-        """Pixels up of a map that is so many wide, within what a page can bear."""
-        return int(np.clip(width * self.shape, LOWEST, HIGHEST))
+    def height(self, width: int = PAGE_WIDTH) -> int:
+        """Height in pixels of a map of a width, within the limits of the page."""
+        return int(np.clip(width * self.shape, MIN_HEIGHT, MAX_HEIGHT))
 
     @property
     def is_wide(self) -> bool:
         """Whether two maps go one above the other rather than side by side."""
-        return self.shape <= WIDE
+        return self.shape <= WIDE_SHAPE
 
     def shown(self, values: Array) -> Array:
         """Values (..., M) on the map: (..., up, right) or (..., n); NaN where there is none."""
@@ -149,8 +149,8 @@ class Canvas(NamedTuple):
 
     def where(self, point: int) -> tuple[float, float]:
         """Horizontal and vertical coordinate of a point that is on the map."""
-        found = np.argwhere(self.at == point)[0]
-        return float(self.x[found[-1]]), float(self.y[found[0]])
+        cell = np.argwhere(self.at == point)[0]
+        return float(self.x[cell[-1]]), float(self.y[cell[0]])
 
     def draw(self, values: Array, axes: str, **colours: Any) -> list[dict[str, Any]]:
         """Traces of one map of values that `shown` gave; the last one holds the values."""
@@ -158,25 +158,28 @@ class Canvas(NamedTuple):
         hover = f"{right} %{{x:.4g}}<br>{up} %{{y:.4g}}<br>" if right else ""
         if self.is_grid:
             colours |= {"hovertemplate": f"{hover}%{{z:.4g}}<extra></extra>", "transpose": False}
-            return [*self._coast(axes), image(values, self.x.tolist(), self.y, axes, **colours)]
+            return [
+                *self._coast_traces(axes),
+                image(values, self.x.tolist(), self.y, axes, **colours),
+            ]
         marker = {"color": packed(values), "cmin": colours.pop("zmin"),
-                  "cmax": colours.pop("zmax"), "size": self._size(),
+                  "cmax": colours.pop("zmax"), "size": self._marker_size(),
                   "line": {"color": "@axis", "width": 0.5}, **colours}  # fmt: skip
-        place = {"type": "scatter", "xaxis": f"x{axes}", "yaxis": f"y{axes}", "showlegend": False}
-        marks = {**place, "mode": "markers", "x": self.x.tolist(), "y": self.y.tolist(),
+        panel = {"type": "scatter", "xaxis": f"x{axes}", "yaxis": f"y{axes}", "showlegend": False}
+        marks = {**panel, "mode": "markers", "x": self.x.tolist(), "y": self.y.tolist(),
                  "marker": marker, "customdata": self.at.tolist(), "hovertemplate":
                  f"point %{{customdata}}<br>{hover}%{{marker.color:.4g}}<extra></extra>",
                  }  # fmt: skip
         if not len(self.edges):
-            return [*self._coast(axes), marks]
-        x, y = _broken(self.edges[..., 0]), _broken(self.edges[..., 1])
+            return [*self._coast_traces(axes), marks]
+        x, y = _with_breaks(self.edges[..., 0]), _with_breaks(self.edges[..., 1])
         line = {"color": "@axis", "width": 1}
         return [
-            {**place, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
+            {**panel, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
             marks,
         ]
 
-    def _coast(self, axes: str) -> list[dict[str, Any]]:
+    def _coast_traces(self, axes: str) -> list[dict[str, Any]]:
         """Coastlines as one trace, below the marks and above cells."""
         if not len(self.coast):
             return []
@@ -190,50 +193,50 @@ class Canvas(NamedTuple):
         return Bind(trace, "z" if self.is_grid else "marker.color", array, index)
 
     def axes(self, suffix: str, right: list[float], up: list[float], *, first: bool) -> dict:
-        """Both axes of a map, in true proportions where that leaves something to see."""
-        true = SQUARE[0] <= self.shape <= SQUARE[1]
+        """Both axes of a map, in true proportions unless it is very long or narrow."""
+        true = TRUE_PROPORTIONS[0] <= self.shape <= TRUE_PROPORTIONS[1]
         keep = {"scaleanchor": f"x{suffix}"} if true else {}
-        quiet: dict[str, Any] = {"showgrid": False, "nticks": 5, "constrain": "domain"}
+        settings: dict[str, Any] = {"showgrid": False, "nticks": 5, "constrain": "domain"}
         if self.titles == ("", ""):
-            quiet |= {"ticks": ""}
+            settings |= {"ticks": ""}
         titled = bool(self.titles[0])
         west, east, south, north = window(self)
         return {
             f"xaxis{suffix}": axis(self.titles[0], domain=right, anchor=f"y{suffix}",
-                                   showticklabels=titled, range=[west, east], **quiet),
+                                   showticklabels=titled, range=[west, east], **settings),
             f"yaxis{suffix}": axis(self.titles[1] if first else "", domain=up,
                                    anchor=f"x{suffix}", showticklabels=titled and first,
-                                   range=[south, north], **quiet, **keep),
+                                   range=[south, north], **settings, **keep),
         }  # fmt: skip
 
-    def _size(self) -> float:
+    def _marker_size(self) -> float:
         return float(np.clip(180.0 / np.sqrt(len(self.x)), 4.0, 16.0))
 
 
 def canvas_of(
     domain: AbstractDomain, places: Places, titles: tuple[str, ...], globe: tuple[int, ...] = ()
 ) -> Canvas | None:
-    """Canvas of the points of fields; None where they have one coordinate alone.
+    """Canvas of the points of fields; None in one dimension.
 
     ``globe`` are the positions of longitude and latitude, which get coastlines.
     """
     if isinstance(domain, Graph) and len(domain.positions):
-        return _graph(domain, places)
+        return _graph_canvas(domain, places)
     if places.points.ndim == 1:
         return None
     names = domain.dims
-    first = [names.index(d) for d in MAPPED if d in names] + list(range(len(names)))
+    first = [names.index(d) for d in MAP_DIMS if d in names] + list(range(len(names)))
     a, b = list(dict.fromkeys(first))[:2]
     right, up = globe or ((b, a) if names[b] in HORIZONTAL else (a, b))
-    rest = [i for i in range(len(names)) if i not in (right, up)]
-    kind = _scattered if len(places.dims) < len(names) else _grid
-    found = kind(places, names, titles, right, up, rest)
-    found = found._replace(titles=(titles[right], titles[up]))
-    return found._replace(coast=coastline(*window(found))) if globe else found
+    other_dims = [i for i in range(len(names)) if i not in (right, up)]
+    kind = _scattered_canvas if len(places.dims) < len(names) else _grid_canvas
+    canvas = kind(places, names, titles, right, up, other_dims)
+    canvas = canvas._replace(titles=(titles[right], titles[up]))
+    return canvas._replace(coast=coastline(*window(canvas))) if globe else canvas
 
 
 def window(canvas: Canvas) -> tuple[float, float, float, float]:
-    """West, east, south and north of what a map shows: half a cell around its points."""
+    """West, east, south and north ends of a map: half a cell around its points."""
     ends: list[float] = []
     for values in (canvas.x, canvas.y):
         low, high, steps = float(values.min()), float(values.max()), max(len(values) - 1, 1)
@@ -243,22 +246,24 @@ def window(canvas: Canvas) -> tuple[float, float, float, float]:
     return ends[0], ends[1], ends[2], ends[3]
 
 
-def _grid(
+def _grid_canvas(
     places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
-    rest: list[int],
+    other_dims: list[int],
 ) -> Canvas:  # fmt: skip
     number = places.unflatten(np.arange(len(places.points), dtype=float))
     coordinates = [np.asarray(places.coords[d][1], float) for d in names]
-    cut = [len(coordinates[i]) // 2 for i in rest]
-    number = np.moveaxis(number, [*rest, up, right], range(number.ndim))[tuple(cut)]
-    shrink = min(1.0, float(np.sqrt(MOST / number.size)))
+    cut = [len(coordinates[i]) // 2 for i in other_dims]
+    number = np.moveaxis(number, [*other_dims, up, right], range(number.ndim))[tuple(cut)]
+    shrink = min(1.0, float(np.sqrt(MAX_VALUES / number.size)))
     kept = [
         np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
         for c in (coordinates[up], coordinates[right])
     ]
     cells = number[np.ix_(*kept)]
-    told = [f"{titles[i]} = {coordinates[i][c]:.4g}" for i, c in zip(rest, cut, strict=True)]
-    notes = [f"The maps are the middle slice, {', '.join(told)}."] if told else []
+    slices = [
+        f"{titles[i]} = {coordinates[i][c]:.4g}" for i, c in zip(other_dims, cut, strict=True)
+    ]
+    notes = [f"The maps are the middle slice, {', '.join(slices)}."] if slices else []
     if cells.size < number.size:
         notes.append(
             f"The maps show {cells.shape[1]} x {cells.shape[0]} of "
@@ -268,13 +273,13 @@ def _grid(
     return Canvas(np.nan_to_num(cells, nan=-1.0).astype(int), x, y, ("", ""), " ".join(notes))
 
 
-def _scattered(
+def _scattered_canvas(
     places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
-    rest: list[int],
+    other_dims: list[int],
 ) -> Canvas:  # fmt: skip
     points = places.points
     near, notes = np.ones(len(points), bool), []
-    for i in rest:
+    for i in other_dims:
         low, high = np.quantile(points[:, i], [0.25, 0.75])
         near &= (points[:, i] >= low) & (points[:, i] <= high)
         notes.append(
@@ -282,21 +287,21 @@ def _scattered(
             f"from {low:.4g} to {high:.4g}."
         )
     at = np.flatnonzero(near) if near.any() else np.arange(len(points))
-    kept = at[thinned(len(at), MOST)]
+    kept = at[thinned(len(at), MAX_VALUES)]
     if len(kept) < len(at):
         notes.append(f"The maps show {len(kept)} of {len(at)} points.")
     return Canvas(kept, points[kept, right], points[kept, up], ("", ""), " ".join(notes))
 
 
-def _graph(domain: Graph, places: Places) -> Canvas:
-    at = thinned(len(places.points), MOST)
+def _graph_canvas(domain: Graph, places: Places) -> Canvas:
+    at = thinned(len(places.points), MAX_VALUES)
     where = domain.positions[places.points.astype(int)[at]]
-    pairs = domain.adjacency[thinned(len(domain.adjacency), EDGES), :2].astype(int)
+    pairs = domain.adjacency[thinned(len(domain.adjacency), MAX_EDGES), :2].astype(int)
     n = len(places.points)
     note = f"The maps show {len(at)} of {n} vertices." if len(at) < n else ""
     return Canvas(at, where[:, 0], where[:, 1], ("", ""), note, domain.positions[pairs])
 
 
-def _broken(lines: Array) -> list[float | None]:
+def _with_breaks(lines: Array) -> list[float | None]:
     """Ends of lines one after the other, with a break after each."""
     return [v for start, end in lines.tolist() for v in (start, end, None)]

@@ -30,7 +30,7 @@ from spdelaw.report.sections.reaction import reaction_section
 from spdelaw.report.sections.samples import moments_section, samples_section
 from spdelaw.report.sections.summary import Answer, answers
 
-# ---------- The page itself: template, style, script and data in one file
+# ---------- The HTML page: template, style, script and data in one file
 #
 # The plotting library is inside as gzip in base64, two fifths of its size; browsers unpack it.
 
@@ -43,16 +43,16 @@ def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -
         "NAVIGATION": "\n".join(
             f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections
         ),
-        "SUMMARY": "\n".join(_answer(answer) for answer in answers),
-        "SECTIONS": "\n".join(_section(section) for section in sections),
+        "SUMMARY": "\n".join(_answer_html(answer) for answer in answers),
+        "SECTIONS": "\n".join(_section_html(section) for section in sections),
         "STYLE": _asset("page.css"),
         "FIGURES": _json([figure.document() for figure in figures]),
         "VERSION": _plotly_version(),
-        "PLOTLY": _plotly(),
+        "PLOTLY": _packed_plotly(),
         "SCRIPT": _asset("page.js"),
     }
     page = _asset("page.html")
-    # One pass over the template, so that text of the user's is never searched for marks.
+    # One pass over the template, so that text of the user is never searched for placeholders.
     pieces = page.split("%%")
     return "".join(parts[p] if i % 2 else p for i, p in enumerate(pieces))
 
@@ -61,7 +61,7 @@ def _asset(name: str) -> str:
     return resources.files("spdelaw.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _plotly() -> str:
+def _packed_plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     # Without a time stamp, so that the same report twice is the same file.
@@ -77,19 +77,21 @@ def _plotly_version() -> str:
 
 def _json(value: Any) -> str:
     """JSON that no text in it can break out of."""
-    text = json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(
+        _json_value(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")
+    )
     return text.replace("<", "\\u003c")
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _json_value(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_json_value(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _answer(answer: Answer) -> str:
+def _answer_html(answer: Answer) -> str:
     sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in answer.sentences)
     return (
         f'<div class="answer {answer.mood}"><h2>{escape(answer.question)}</h2>'
@@ -97,9 +99,10 @@ def _answer(answer: Answer) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section_html(section: Section) -> str:
     parts = "\n".join(
-        _figure(part) if isinstance(part, Figure) else _table(part) for part in section.parts
+        _figure_html(part) if isinstance(part, Figure) else _table_html(part)
+        for part in section.parts
     )
     return (
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
@@ -107,7 +110,7 @@ def _section(section: Section) -> str:
     )
 
 
-def _figure(figure: Figure) -> str:
+def _figure_html(figure: Figure) -> str:
     caption = escape(figure.caption)
     return (
         f'<figure id="figure-{figure.name}">'
@@ -117,12 +120,12 @@ def _figure(figure: Figure) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table_html(table: Table) -> str:
     if not table.rows:
         return ""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     header = f"<thead><tr>{head}</tr></thead>" if any(table.header) else ""
-    rows = "".join(_row(row, len(table.header)) for row in table.rows)
+    rows = "".join(_row_html(row, len(table.header)) for row in table.rows)
     kind = "" if any(table.header) else ' class="facts"'
     body = f'<div class="scroll"><table{kind}>{header}<tbody>{rows}</tbody></table></div>'
     body += f'<p class="note">{escape(table.note)}</p>' if table.note else ""
@@ -131,15 +134,15 @@ def _table(table: Table) -> str:
     return f"<h3>{escape(table.caption)}</h3>{body}"
 
 
-def _row(cells: Sequence[str], width: int) -> str:
+def _row_html(cells: Sequence[str], width: int) -> str:
     if len(cells) == 1:
         heading = f'<th scope="rowgroup" colspan="{width}">{escape(cells[0])}</th>'
         return f'<tr class="group">{heading}</tr>'
-    rest = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
-    return f'<tr><th scope="row">{escape(cells[0])}</th>{rest}</tr>'
+    values = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{values}</tr>'
 
 
-# ---------- A report from laws and data to one HTML file
+# ---------- Write a report of laws and data
 
 
 #: In the order of the page. A section is a function of the report data.
@@ -215,14 +218,14 @@ def write_report(
     scores = document_of(skill)
     material = gather(laws, data, truth, source, max_paths, seed)
     material = dataclasses.replace(material, skill=scores)
-    found = [make(material) for make in SECTIONS]
-    sections = [section for section in found if section is not None]
-    page = render(title or _title(material.source), answers(material), sections)
+    made = [make(material) for make in SECTIONS]
+    sections = [section for section in made if section is not None]
+    page = render(title or _default_title(material.source), answers(material), sections)
     with replace_file(target) as new:
         new.write_text(page, encoding="utf-8")
     return target
 
 
-def _title(source: Mapping[str, str]) -> str:
+def _default_title(source: Mapping[str, str]) -> str:
     name = source.get("data")
     return f"The law of {Path(name).name}" if name else "A learned law"

@@ -12,7 +12,7 @@ import xarray as xr
 
 from spdelaw.report.figures.fields import TWO_SIGNS, colour_scale
 
-# ---------- A section of the page: words, tables and figures
+# ---------- A section of the page: text, tables and figures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +62,9 @@ Array = np.ndarray
 #: Roles of colour that the page knows; laws to compare take them in this order.
 LAW_COLOURS = ("@law", "@second", "@third", "@fourth")
 MARKERS = ("circle", "diamond", "square", "triangle-up")
-#: Decades beyond the estimates that a logarithmic axis follows their intervals.
-REACH = 2.0
-#: ColorBrewer's RdBu from blue to red: told apart with every common form of colour blindness.
+#: Decades beyond the estimates up to which a logarithmic axis shows their intervals.
+INTERVAL_DECADES = 2.0
+#: ColorBrewer's RdBu from blue to red: distinct with every common form of colour blindness.
 DIVERGING = [
     [0.0, "#053061"], [0.1, "#2166ac"], [0.2, "#4393c3"], [0.3, "#92c5de"], [0.4, "#d1e5f0"],
     [0.5, "#f7f7f7"], [0.6, "#fddbc7"], [0.7, "#f4a582"], [0.8, "#d6604d"], [0.9, "#b2182b"],
@@ -93,7 +93,7 @@ class Control:
 class Bind:
     """Attribute of a trace that follows controls: ``array[i, j, ...]`` with i, j their choices.
 
-    What is left after the indices, a line or a map, becomes the attribute.
+    The remaining dims, a line or a map, become the attribute.
     """
 
     trace: int
@@ -127,7 +127,7 @@ class Figure:
 
     Attributes:
         name: identifier in the page.
-        caption: what is seen and how to read it, shown below.
+        caption: what the figure shows and how to read it, printed below.
         traces, layout: as plotly.js takes them.
         height: in pixels.
         controls, binds, swaps, cursors: how it moves; ``arrays`` hold what it moves through.
@@ -157,7 +157,7 @@ class Figure:
             "binds": [dataclasses.asdict(bind) for bind in self.binds],
             "cursors": [dataclasses.asdict(cursor) for cursor in self.cursors],
             "swaps": [dataclasses.asdict(swap) for swap in self.swaps],
-            "maps": [list(part) for part in self.maps],
+            "maps": [list(interval) for interval in self.maps],
             "arrays": {name: packed(values) for name, values in self.arrays.items()},
         }
 
@@ -182,12 +182,13 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:
 def log_axis(values: Array, ends: Array | None = None, **settings: Any) -> dict[str, Any]:
     """A logarithmic axis with ticks at 1, 2, 5 over few decades, at powers of ten over many.
 
-    It holds all values, and of the ``ends`` of their intervals what is within `REACH` decades.
+    It holds all values, and of the ``ends`` of their intervals those within
+    `INTERVAL_DECADES` decades.
     """
     shown = _logarithms(values)
     if ends is not None and shown.size:
         low, high = shown.min(), shown.max()
-        near = np.clip(_logarithms(ends), low - REACH, high + REACH)
+        near = np.clip(_logarithms(ends), low - INTERVAL_DECADES, high + INTERVAL_DECADES)
         shown = np.append(shown, near)
         margin = 0.05 * max(float(np.ptp(shown)), 0.5)
         settings |= {"range": [float(shown.min()) - margin, float(shown.max()) + margin]}
@@ -201,7 +202,7 @@ def _logarithms(values: Array) -> Array:
 
 
 def layout(**settings: Any) -> dict[str, Any]:
-    """A layout in the house style: no ground of its own, legend above the figure."""
+    """A layout in the house style: transparent background, legend above the figure."""
     return {
         "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "@ink"},
@@ -223,7 +224,7 @@ def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
 
 
 def band(x: Any, low: Array, high: Array, colour: str, name: str, **more: Any) -> list[dict]:
-    """Two lines with the ground between them filled."""
+    """Two lines with the area between them filled."""
     line = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": x, **more}
     return [
         {**line, "y": packed(low), "showlegend": False},
@@ -241,15 +242,17 @@ def thinned(n: int, most: int) -> Array:
 
 def scale(values: Array) -> dict[str, Any]:
     """Colours and their limits; diverging only where both signs are in use."""
-    found = colour_scale(values)
-    colours = DIVERGING if found["cmap"] == TWO_SIGNS else "Viridis"
-    return {"colorscale": colours, "zmin": float(found["vmin"]), "zmax": float(found["vmax"])}
+    limits = colour_scale(values)
+    colours = DIVERGING if limits["cmap"] == TWO_SIGNS else "Viridis"
+    return {"colorscale": colours, "zmin": float(limits["vmin"]), "zmax": float(limits["vmax"])}
 
 
 def symmetric_scale(values: Array) -> dict[str, Any]:
     """Diverging colours around zero."""
-    known = np.abs(values[np.isfinite(values)])
-    reach = float(np.quantile(known, 0.998)) if known.size and known.max() > 0 else 1.0
+    magnitudes = np.abs(values[np.isfinite(values)])
+    reach = (
+        float(np.quantile(magnitudes, 0.998)) if magnitudes.size and magnitudes.max() > 0 else 1.0
+    )
     return {"colorscale": DIVERGING, "zmin": -reach, "zmax": reach}
 
 
@@ -263,7 +266,7 @@ def image(values: Array, times: Any, points: Array, axes: str, **settings: Any) 
 
 
 def colour_bar(title: str, x: float, **settings: Any) -> dict[str, Any]:
-    """Settings that show the scale of an image."""
+    """Settings that show the colour scale of an image."""
     bar = {
         "title": {"text": title, "side": "right"}, "x": x, "xanchor": "left", "thickness": 12,
         "outlinewidth": 0, "tickfont": {"size": 11}, "tickformat": ".3~g", **settings,
@@ -272,7 +275,7 @@ def colour_bar(title: str, x: float, **settings: Any) -> dict[str, Any]:
 
 
 def ground(axes: str) -> dict[str, Any]:
-    """Grey behind an image, which missing values let through."""
+    """Grey background of an image, which shows at missing values."""
     return {
         "type": "rect", "xref": f"x{axes} domain", "yref": f"y{axes} domain",
         "x0": 0, "x1": 1, "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0},
@@ -280,7 +283,7 @@ def ground(axes: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# ---------- Times as a reader knows them: dates where the data have them, numbers elsewhere
+# ---------- Times on an axis: dates where the data have them, numbers elsewhere
 
 
 #: Calendars whose dates a browser can draw.
@@ -316,7 +319,9 @@ def clock(times: np.ndarray, attrs: dict[str, Any]) -> Clock:
     readable = [text.replace("T", " ") for text in texts]
     if is_date:
         return Clock(texts, readable, "time", True)
-    return Clock([_year(date) for date in dates], readable, f"year ({calendar} calendar)", False)
+    return Clock(
+        [_decimal_year(date) for date in dates], readable, f"year ({calendar} calendar)", False
+    )
 
 
 def _dates(times: np.ndarray, units: str, calendar: str) -> np.ndarray | None:
@@ -331,7 +336,7 @@ def _dates(times: np.ndarray, units: str, calendar: str) -> np.ndarray | None:
         return None
 
 
-def _year(date: Any) -> float:
+def _decimal_year(date: Any) -> float:
     """Year with its fraction, in the calendar of the date."""
     first, then = (
         date.replace(year=date.year + k, month=1, day=1, hour=0, minute=0, second=0, microsecond=0)

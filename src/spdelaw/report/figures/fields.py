@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# ---------- Fields in two dimensions as maps: cells of a grid, triangles of a mesh, or coloured
-# points
+# ---------- Maps of fields in two dimensions
 
 
 #: Dims that run to the right in a map, whatever their order in the data.
 HORIZONTAL = ("x", "lon", "longitude")
-#: Colour of what is missing.
+#: Colour of missing values.
 MISSING = "#BDBDBD"
 
 
@@ -60,7 +59,7 @@ def axis_names(panel: xr.DataArray) -> tuple[str, str]:
 
 
 def map_shape(panel: xr.DataArray) -> float:
-    """Height over width of a map, within what a figure can bear."""
+    """Height over width of a map, clipped to what a figure can hold."""
     right, up = axis_names(panel)
     width, height = (float(np.ptp(panel[name].values)) for name in (right, up))
     return float(np.clip(height / width, 0.3, 1.5)) if width > 0 and height > 0 else 1.0
@@ -69,7 +68,7 @@ def map_shape(panel: xr.DataArray) -> float:
 def draw_map(
     ax: Any, panel: xr.DataArray, scale: dict[str, Any], triangles: np.ndarray | None = None
 ) -> Any:
-    """Draw one field over two coordinates; NaN shows the grey ground of a grid."""
+    """Draw one field over two coordinates; NaN shows the grey background of a grid."""
     right, up = axis_names(panel)
     ax.grid(False)
     ax.set_aspect("equal")
@@ -103,28 +102,28 @@ def edges(points: np.ndarray) -> np.ndarray:
 
 
 def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
-    """Fields at the place nearest to ``point``; at the middle one where that is None."""
+    """Fields at the point nearest to ``point``; at the middle one where that is None."""
     names, dims = space_names(fields), space_dims(fields)
     if point is None and dims != ("point",):
         return fields.isel({d: fields.sizes[d] // 2 for d in dims})
     values = [fields[name].values for name in names]
-    wanted = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
-    if np.shape(wanted) != (len(names),):
+    target = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
+    if np.shape(target) != (len(names),):
         expected = f"one number for each of {', '.join(names)}"
         fix = "leave it out for the middle of the grid"
         raise DataError("point", expected=expected, got=repr(point), fix=fix)
     if dims == ("point",):
-        gaps = sum((v - w) ** 2 for v, w in zip(values, wanted, strict=True))
+        gaps = sum((v - w) ** 2 for v, w in zip(values, target, strict=True))
         return fields.isel(point=int(np.argmin(gaps)))
-    pairs = zip(names, values, wanted, strict=True)
+    pairs = zip(names, values, target, strict=True)
     return fields.isel({name: int(np.abs(v - w).argmin()) for name, v, w in pairs})
 
 
-# ---------- One path of fields on its own clock
+# ---------- One path of fields at its own times
 
 
 def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
-    """The path at a position as (time, *space) with the times it was seen at.
+    """The path at a position as (time, *space) with its times of observation.
 
     Args:
         what: name of the argument, for messages.
@@ -148,9 +147,9 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
     if "path_time" not in chosen.coords:
         return chosen
     times = chosen["path_time"].values
-    known = np.isfinite(times)
-    own = chosen.isel(time=np.flatnonzero(known)).drop_vars("path_time")
-    return own.assign_coords(time=times[known])
+    has_time = np.isfinite(times)
+    observed = chosen.isel(time=np.flatnonzero(has_time)).drop_vars("path_time")
+    return observed.assign_coords(time=times[has_time])
 
 
 def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.DataArray]:
@@ -166,10 +165,10 @@ def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.Data
 
 #: Perceptually uniform, and read the same with every common form of colour blindness.
 ONE_SIGN, TWO_SIGNS = "viridis", "RdBu_r"
-#: Share of values beyond the colour scale, so that one spike does not flatten the rest.
-BEYOND = 0.002
+#: Share of values beyond either end of the colour scale, so that a spike does not set it.
+CLIPPED_SHARE = 0.002
 #: Times at which a path in two dimensions is drawn.
-MAPS = 4
+MAP_TIMES = 4
 
 
 def plot_fields(
@@ -177,7 +176,7 @@ def plot_fields(
 ) -> Figure:
     """Draw the first paths over time and space on one colour scale; NaN is grey.
 
-    In two dimensions a path is a row of maps at `MAPS` times. With the equation two more
+    In two dimensions a path is a row of maps at `MAP_TIMES` times. With the equation two more
     panels, or rows, compare the mean of all paths with its closed form.
 
     Args:
@@ -192,8 +191,8 @@ def plot_fields(
         >>> [ax.get_title("left") for ax in plot_fields(fields).axes[:2]]
         ['path 0', 'path 1']
     """
-    fields = _check(fields, n_paths)
-    panels = _panels(fields, equation, n_paths)
+    fields = _check_fields(fields, n_paths)
+    panels = _field_panels(fields, equation, n_paths)
     scale = colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
     if is_map(fields):
         return _map_rows(panels, scale, str(fields.name or "field"))
@@ -214,11 +213,11 @@ def plot_fields(
 def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str) -> Figure:
     """One row a panel, one column a time."""
     n_times = len(next(iter(panels.values()))["time"])
-    at = np.unique(np.linspace(0, n_times - 1, MAPS).round().astype(int))
+    at = np.unique(np.linspace(0, n_times - 1, MAP_TIMES).round().astype(int))
     with style():
         shape = map_shape(next(iter(panels.values())).isel(time=0))
-        height = max(1.1, 0.3 + 1.2 * shape)  # of a row, with room for its title
-        figure = new_figure(1.0 + 1.6 * len(at), 0.4 + height * len(panels))
+        row_height = max(1.1, 0.3 + 1.2 * shape)  # of a row, with room for its title
+        figure = new_figure(1.0 + 1.6 * len(at), 0.4 + row_height * len(panels))
         figure.set_layout_engine("compressed")  # maps keep their shape and stay together
         grid = figure.subplots(len(panels), len(at), sharex=True, sharey=True, squeeze=False)
         for row, (title, panel) in zip(grid, panels.items(), strict=True):
@@ -235,7 +234,7 @@ def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str)
     return figure
 
 
-def _check(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
+def _check_fields(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
     fields = as_paths(fields)
     if n_paths < 1:
         raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
@@ -245,7 +244,7 @@ def _check(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
     return fields
 
 
-def _panels(
+def _field_panels(
     fields: xr.DataArray, equation: SpectralSPDE | None, n_paths: int
 ) -> dict[str, xr.DataArray]:
     names = fields["path"].values
@@ -260,7 +259,7 @@ def _panels(
 def colour_scale(values: np.ndarray) -> dict[str, Any]:
     """Colour map and limits that suit the values, all but a few of them."""
     values = values[np.isfinite(values)]
-    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    low, high = np.quantile(values, [CLIPPED_SHARE, 1.0 - CLIPPED_SHARE])
     # Centred at zero only where both sides are in use: else half of the colours is wasted.
     if low < 0 < high and min(-low, high) > 0.5 * max(-low, high):
         reach = max(-low, high)
@@ -269,7 +268,7 @@ def colour_scale(values: np.ndarray) -> dict[str, Any]:
 
 
 def draw_image(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
-    """Draw one field (time, x) as cells; NaN shows the grey ground."""
+    """Draw one field (time, x) as cells; NaN shows the grey background."""
     time, x = (panel[d].values for d in panel.dims)
     ax.set_facecolor(MISSING)
     ax.grid(False)
@@ -279,14 +278,14 @@ def draw_image(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
     )
 
 
-# ---------- The first modes of a domain: curves in one dimension, maps in two, coloured vertices
+# ---------- The first modes of a domain
 
 
 #: Panels in a row, and points per dim of a grid that is drawn.
-COLUMNS, FINE = 6, 61
+MODE_COLUMNS, GRID_POINTS = 6, 61
 
 
-def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = FINE) -> Figure:
+def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID_POINTS) -> Figure:
     """Draw the first eigenfunctions of a domain, each with its eigenvalue, on one scale.
 
     Args:
@@ -311,24 +310,24 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = FINE
     panels = [xr.DataArray(places.unflatten(h), places.coords, places.dims) for h in values.T]
     reach = float(np.abs(values).max())
     scale: dict[str, Any] = {"cmap": TWO_SIGNS, "vmin": -reach, "vmax": reach}
-    rows = -(-n // COLUMNS)
+    rows = -(-n // MODE_COLUMNS)
     with style():
         shape = map_shape(panels[0]) if is_map(panels[0]) else 0.9
-        figure = new_figure(1.35 * min(n, COLUMNS) + 0.4, (0.5 + 1.05 * shape) * rows)
+        figure = new_figure(1.35 * min(n, MODE_COLUMNS) + 0.4, (0.5 + 1.05 * shape) * rows)
         figure.set_layout_engine("compressed")
-        grid = figure.subplots(rows, min(n, COLUMNS), squeeze=False, sharex=True, sharey=True)
+        grid = figure.subplots(rows, min(n, MODE_COLUMNS), squeeze=False, sharex=True, sharey=True)
         mu = domain.eigenvalues(n)
         for i, ax in enumerate(grid.ravel()):
             if i >= n:
                 ax.set_visible(False)
                 continue
-            _draw(ax, domain, panels[i], scale)
+            _draw_mode(ax, domain, panels[i], scale)
             ax.set_title(f"{i + 1}: {mu[i]:.3g}")
             ax.tick_params(labelsize=6)
     return figure
 
 
-def _draw(ax: Any, domain: AbstractDomain, panel: xr.DataArray, scale: dict[str, Any]) -> None:
+def _draw_mode(ax: Any, domain: AbstractDomain, panel: xr.DataArray, scale: dict[str, Any]) -> None:
     if isinstance(domain, Graph) and len(domain.positions):
         _draw_graph(ax, domain, panel.values, scale)
     elif is_map(panel):

@@ -1,4 +1,4 @@
-"""What a law says: spectra with intervals, drift and noise matrices, laws beside the truth."""
+"""Figures of laws: spectra with intervals, drift and noise matrices, ratios to the truth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# ---------- The learned spectra with their intervals, against the truth where it is known
+# ---------- The learned spectra with their intervals, and the truth
 
 
 #: Variable of the law, and the label of its axis.
@@ -102,8 +102,8 @@ def _draw_errors(ax: Axes, values: np.ndarray, true: np.ndarray) -> None:
     """Decades hide an error of 10 %; standard errors do not."""
     estimate, stderr = values.T[:2]
     # An infinite standard error would draw an undetermined number as a perfect one, at zero.
-    known = (stderr > 0) & np.isfinite(stderr)
-    z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=known)
+    determined = (stderr > 0) & np.isfinite(stderr)
+    z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=determined)
     ax.axhspan(-Z95, Z95, color="#EDEDED", linewidth=0, zorder=0)
     ax.axhline(0.0, color=CLOSED_FORM, linestyle="--", linewidth=1.0)
     ax.plot(np.arange(1, len(z) + 1), z, "o", color=SAMPLE, markersize=3.0)
@@ -153,8 +153,7 @@ def plot_law_energy(law: Law, time: float | None = None) -> Figure:
     return figure_of(ax)
 
 
-# ---------- Drift and noise of a law as matrices, and the eigenvalues of the drift with their
-# intervals
+# ---------- Matrices of drift and noise, and eigenvalues of the drift
 
 
 def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
@@ -186,14 +185,16 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
     with style():
         figure = new_figure(2.5 * COLUMN, 0.72 * COLUMN)
         left, middle, right = figure.subplots(1, 3)
-        _draw_matrix(left, drift, _is_open(law, "drift"), "drift")
+        _draw_matrix(left, drift, _interval_holds_zero(law, "drift"), "drift")
         left.set(xlabel="from mode", ylabel="to mode")
-        _draw_matrix(middle, noise, _is_open(law, "noise_covariance"), "noise covariance")
+        _draw_matrix(
+            middle, noise, _interval_holds_zero(law, "noise_covariance"), "noise covariance"
+        )
         _draw_eigenvalues(right, law, truth)
     return figure
 
 
-def _is_open(law: Law, name: str) -> np.ndarray:
+def _interval_holds_zero(law: Law, name: str) -> np.ndarray:
     """Entries that were estimated and whose interval holds zero."""
     if name not in law.parameters:
         return np.zeros((law.n_modes, law.n_modes), bool)
@@ -240,10 +241,10 @@ def _draw_eigenvalues(ax: Axes, law: Law, truth: SpectralSPDE | None) -> None:
     ax.legend(loc="best")
 
 
-# ---------- Several laws against one truth: learned over true, mode by mode
+# ---------- Ratios of learned to true parameters of several laws
 
 
-#: Okabe and Ito's colours with a marker each: six laws can be told apart in print.
+#: Okabe and Ito's colours with a marker each: six laws remain distinct in print.
 LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"), ("#CC79A7", "^"), ("#E69F00", "v"),
          ("#595959", "P"))  # fmt: skip
 
@@ -271,14 +272,14 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
             (left, "eigenvalue", truth.eigenvalues),
             (right, "noise_variance", truth.noise_variance),
         ):
-            _draw(ax, laws, name, np.asarray(true))
+            _draw_ratios(ax, laws, name, np.asarray(true))
         left.set_ylabel(r"learned $\lambda_n$ / true")
         right.set_ylabel(r"learned $q_n$ / true")
         left.legend(loc="best")
     return figure
 
 
-def _draw(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray) -> None:
+def _draw_ratios(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray) -> None:
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     ax.axhline(1.0, color=GREY, linewidth=1.0, linestyle="--")

@@ -77,16 +77,16 @@ def spatial_weights(domain: AbstractDomain, points: Array) -> Array:
 def _averaged_variance(values: Array, w: Array) -> tuple[float, float]:
     """Estimate and standard error from one time, (n_paths, n_points).
 
-    The influence of a path is ``sum_x w (X - m)^2 / f`` with f the share of paths seen at x.
+    The influence of a path is ``sum_x w (X - m)^2 / f`` with f the share of paths observed at x.
     """
-    seen = np.isfinite(values)
-    n, count = len(values), seen.sum(0)
+    observed = np.isfinite(values)
+    n, count = len(values), observed.sum(0)
     if (count < 2).any():
         return np.nan, np.nan
-    values = np.where(seen, values, 0.0)
-    deviation = np.where(seen, values - values.sum(0) / count, 0.0) ** 2
+    values = np.where(observed, values, 0.0)
+    deviation = np.where(observed, values - values.sum(0) / count, 0.0) ** 2
     v = deviation.sum(0) / (count - 1)
-    influence = (deviation - seen * v) @ (w * n / count)
+    influence = (deviation - observed * v) @ (w * n / count)
     return float(w @ v), float(influence.std(ddof=1) / np.sqrt(n))
 
 
@@ -125,7 +125,7 @@ def coefficients_at(
     return c
 
 
-# ---------- Sample moments of the modes against their closed forms, with one verdict
+# ---------- Sample moments of the modes against their closed forms
 
 
 #: How often a verdict may be "no" although the law is the right one.
@@ -240,28 +240,30 @@ def plot_energy_spectrum(
     sample = energy(c)
     exact = equation.energy_spectrum([t]).values[0, : len(mode)]
     with style():
-        top, bottom = (ax, None) if ax is not None else _two_axes()
+        top, bottom = (ax, None) if ax is not None else _spectrum_axes()
         top.plot(mode, exact, color=CLOSED_FORM, linestyle="--", label="closed form", zorder=2)
-        _points(top, mode, sample, f"{c.sizes['path']} paths, 95 % interval")
+        _draw_estimates(top, mode, sample, f"{c.sizes['path']} paths, 95 % interval")
         top.set(yscale="log", ylabel=rf"energy $E\,c_n^2$ at t = {t:g}", xlim=(0.4, mode[-1] + 0.6))
         top.legend(loc="upper right")
         if bottom is not None:
             bottom.axhline(1.0, color=CLOSED_FORM, linestyle="--")
-            _points(bottom, mode, Estimate(sample.value / exact, sample.error / exact), None)
+            _draw_estimates(
+                bottom, mode, Estimate(sample.value / exact, sample.error / exact), None
+            )
             bottom.set_ylabel("ratio")
         (bottom or top).set_xlabel("mode n")
         (bottom or top).locator_params(axis="x", integer=True)
     return figure_of(top)
 
 
-def _two_axes() -> tuple[Axes, Axes]:
+def _spectrum_axes() -> tuple[Axes, Axes]:
     """Spectrum above, ratio to the closed form below: decades hide an error of 10 %."""
     figure = new_figure(COLUMN, 0.9 * COLUMN)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
     return top, bottom
 
 
-def _points(ax: Axes, mode: np.ndarray, sample: Estimate, label: str | None) -> None:
+def _draw_estimates(ax: Axes, mode: np.ndarray, sample: Estimate, label: str | None) -> None:
     low, high = sample.interval()
     ax.errorbar(
         mode, sample.value, yerr=np.stack([sample.value - low, high - sample.value]),
@@ -307,13 +309,13 @@ def plot_variance(
         ax.plot(time, sample.value, color=SAMPLE, label=f"{fields.sizes['path']} paths")
         ax.plot(time, exact, color=CLOSED_FORM, linestyle="--", label="closed form")
         ax.set(xlabel="time", ylabel="spatially averaged variance")
-        ax.set_title(_definition(equation), color=GREY)
+        ax.set_title(_variance_formula(equation), color=GREY)
         ax.set_ylim(bottom=0.0)
         ax.legend(loc="lower right")
     return figure_of(ax)
 
 
-def _definition(equation: SpectralSPDE) -> str:
+def _variance_formula(equation: SpectralSPDE) -> str:
     if isinstance(equation.domain, Line | Plane):
         return r"$\int \mathrm{Var}\,X(t,x)\,\gamma(x)\,dx$ over the grid"
     return r"$|D|^{-1} \int_D \mathrm{Var}\,X(t,x)\,dx$"

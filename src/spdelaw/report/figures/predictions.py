@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# ---------- A forecast at one point as a fan of bands that widen with time
+# ---------- A forecast at one point with its bands
 
 
 #: Probability inside each band, wide first, with how dark it is.
@@ -79,26 +79,26 @@ def plot_forecast(
         >>> figure.axes[0].get_title("left")
         'x = 1.01'
     """
-    seen = one_path("history", history, path)
+    observed = one_path("history", history, path)
     mean, std = moments_of("forecast", forecast, path)
     names = space_names(mean)
     mean = nearest(mean, point)
     at = tuple(float(mean[name]) for name in names)
-    std, before = nearest(std, at), nearest(seen, at)
+    std, before = nearest(std, at), nearest(observed, at)
     with style():
         ax = axes_for(ax) if ax is not None else new_figure(1.3 * COLUMN).add_subplot()
         ax.plot(before["time"], before, color=GREY, linewidth=1.1, label="history")
-        _fan(ax, mean, std)
+        _draw_fan(ax, mean, std)
         ax.plot(mean["time"], mean, color=SAMPLE, label="forecast mean")
         if truth is not None:
             later = nearest(one_path("truth", truth, path), at)
             ax.plot(later["time"], later, color=CLOSED_FORM, linewidth=1.1, label="what happened")
         ax.axvline(before["time"].values[-1], color=GREY, linewidth=0.8, linestyle=":")
-        ax.set(xlabel="time", ylabel=_quantity(seen))
+        ax.set(xlabel="time", ylabel=_quantity(observed))
         if before["time"].dtype.kind == "M":
             ax.tick_params(axis="x", rotation=30)
-        place = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
-        ax.set_title(place, color=GREY)
+        title = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
+        ax.set_title(title, color=GREY)
         ax.legend(loc="best", ncols=2)
     return figure_of(ax)
 
@@ -108,7 +108,7 @@ def _quantity(fields: xr.DataArray) -> str:
     return f"{fields.name or 'field'}" + (f" [{units}]" if units else "")
 
 
-def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
+def _draw_fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
     for probability, darkness in BANDS.items():
         z = scipy.special.ndtri(0.5 + 0.5 * probability)
         ax.fill_between(
@@ -117,7 +117,7 @@ def _fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
         )  # fmt: skip
 
 
-# ---------- One path through its gaps: what was seen, what the law makes of it, how sure it is
+# ---------- One path: observed, reconstructed, and its standard deviation
 
 
 def plot_reconstruction(
@@ -144,34 +144,34 @@ def plot_reconstruction(
         >>> [ax.get_title("left") for ax in figure.axes[:3]]
         ['observed, 30 % missing', 'reconstructed mean', 'standard deviation']
     """
-    seen = one_path("observed", observed, path)
+    field = one_path("observed", observed, path)
     mean, std = moments_of("reconstruction", reconstruction, path)
-    if not np.isfinite(seen).any():
+    if not np.isfinite(field).any():
         expected = "at least one value to draw"
         raise DataError("observed", expected=expected, got="NaN only", fix="choose another path")
-    maps = is_map(seen)
+    maps = is_map(field)
     if maps:
-        seen, mean, std = (_at_time(array, time) for array in (seen, mean, std))
-    both = np.concatenate([seen.values.ravel(), mean.values.ravel()])
+        field, mean, std = (_at_time(array, time) for array in (field, mean, std))
+    both = np.concatenate([field.values.ravel(), mean.values.ravel()])
     top = float(std.max())
     sure: dict[str, Any] = {"cmap": "cividis", "vmin": 0.0, "vmax": top if top > 0 else 1.0}
-    missing = 100 * float(np.isnan(seen.values).mean())
+    missing = 100 * float(np.isnan(field.values).mean())
     with style():
-        figure = new_figure(7.4, 0.8 + 1.7 * map_shape(seen) if maps else 2.5)
+        figure = new_figure(7.4, 0.8 + 1.7 * map_shape(field) if maps else 2.5)
         figure.set_layout_engine("compressed" if maps else "constrained")
         draw = draw_map if maps else draw_image
         row = figure.subplots(1, 3, sharex=True, sharey=True)
         scale = colour_scale(both)
-        draw(row[0], seen, scale)
+        draw(row[0], field, scale)
         image = draw(row[1], mean, scale)
         spread = draw(row[2], std, sure)
         titles = (f"observed, {missing:.3g} % missing", "reconstructed mean", "standard deviation")
-        right, up = axis_names(seen) if maps else ("time", str(seen.dims[-1]))
+        right, up = axis_names(field) if maps else ("time", str(field.dims[-1]))
         for ax, title in zip(row, titles, strict=True):
             ax.set(title=title, xlabel=right)
-            if not maps and seen["time"].dtype.kind == "M":
+            if not maps and field["time"].dtype.kind == "M":
                 ax.tick_params(axis="x", rotation=45)
-        row[0].set_ylabel(f"{time_text(seen['time'].values)}\n{up}" if maps else up)
+        row[0].set_ylabel(f"{time_text(field['time'].values)}\n{up}" if maps else up)
         for bar in (
             figure.colorbar(image, ax=list(row[:2]), extend="both", pad=0.01, aspect=25),
             figure.colorbar(spread, ax=row[2], pad=0.02, aspect=25),
@@ -186,7 +186,7 @@ def _at_time(fields: xr.DataArray, time: float | None) -> xr.DataArray:
     return fields.sel(time=time, method="nearest")
 
 
-# ---------- Innovations of data under a law: are they standard normal, and do they forget?
+# ---------- Innovations of data under a law: distribution and correlation
 
 
 Array = np.ndarray
@@ -197,17 +197,17 @@ BINS, LAGS = 20, 10
 
 def pit_histogram(z: Array) -> tuple[Array, Array, float]:
     """Middles of the bins, density of ``Phi(z)`` in them, and how far chance may take it from 1."""
-    seen = z[~np.isnan(z)]
+    observed = z[~np.isnan(z)]
     edges = np.linspace(0.0, 1.0, BINS + 1)
-    density = np.histogram(scipy.special.ndtr(seen), edges)[0] / max(seen.size, 1) * BINS
-    chance = Z95 * np.sqrt((BINS - 1) / max(seen.size, 1))
+    density = np.histogram(scipy.special.ndtr(observed), edges)[0] / max(observed.size, 1) * BINS
+    chance = Z95 * np.sqrt((BINS - 1) / max(observed.size, 1))
     return 0.5 * (edges[1:] + edges[:-1]), density, float(chance)
 
 
 def correlations(z: Array) -> tuple[Array, Array, Array]:
     """Lags, correlation of each series with its past (series, lag), and 95 % reach by lag."""
     lags = np.arange(1, max(1, min(LAGS, z.shape[1] - 2)) + 1)
-    found = np.full((z.shape[-1], len(lags)), np.nan)
+    correlation = np.full((z.shape[-1], len(lags)), np.nan)
     pairs = np.zeros((z.shape[-1], len(lags)))
     for i, lag in enumerate(lags):
         product = z[:, lag:] * z[:, :-lag]
@@ -215,8 +215,8 @@ def correlations(z: Array) -> tuple[Array, Array, Array]:
         square = np.nansum(z**2, (0, 1)) / np.maximum((~np.isnan(z)).sum((0, 1)), 1)
         total = np.nansum(product, (0, 1))
         enough = (pairs[:, i] > 0) & (square > 0)
-        found[enough, i] = total[enough] / pairs[enough, i] / square[enough]
-    return lags, found, Z95 / np.sqrt(np.maximum(np.median(pairs, axis=0), 1.0))
+        correlation[enough, i] = total[enough] / pairs[enough, i] / square[enough]
+    return lags, correlation, Z95 / np.sqrt(np.maximum(np.median(pairs, axis=0), 1.0))
 
 
 def plot_innovations(check: ModelCheck) -> Figure:
@@ -255,16 +255,16 @@ def _draw_pit(ax: Axes, z: Array) -> None:
 
 
 def _draw_correlations(ax: Axes, z: Array, unit: str) -> None:
-    lags, found, reach = correlations(z)
+    lags, by_series, reach = correlations(z)
     ax.fill_between(lags, -reach, reach, color="#EDEDED", linewidth=0)
-    for n, line in enumerate(found):
+    for n, line in enumerate(by_series):
         ax.plot(lags, line, "-o", color=SAMPLE, markersize=2.5, linewidth=0.8, alpha=0.7,
                 label=f"{unit} {n + 1}")  # fmt: skip
     ax.set(xlabel="lag in time steps", ylabel="correlation")
     ax.locator_params(axis="x", integer=True)
 
 
-# ---------- Scores of forecasts by lead: the law beside its rivals, with intervals
+# ---------- Scores of forecasts by lead
 
 
 #: Okabe and Ito's colours, and marks that differ in black and white too.
@@ -277,8 +277,8 @@ LOOKS = {
 }
 #: Names of the panels.
 NAMES = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score [nats]"}
-#: Half the width that the predictors of a lead take, relative to the smallest gap of leads.
-ROOM = 0.08
+#: Largest offset of a predictor from its lead, relative to the smallest step of leads.
+OFFSET_SHARE = 0.08
 
 
 def plot_skill(found: Skill, score: str | None = None) -> Figure:
@@ -303,27 +303,27 @@ def plot_skill(found: Skill, score: str | None = None) -> Figure:
         figure = new_figure(1.25 * COLUMN * len(scores))
         panels = np.atleast_1d(figure.subplots(1, len(scores)))
         for ax, name in zip(panels, scores, strict=True):
-            _panel(ax, found, name)
+            _draw_score(ax, found, name)
         panels[0].legend(loc="best")
     return figure
 
 
-def _panel(ax: Axes, found: Skill, score: str) -> None:
-    rows = found.score(score)
+def _draw_score(ax: Axes, skill: Skill, score: str) -> None:
+    rows = skill.score(score)
     leads = rows.lead.values.astype(float)
-    room = ROOM * (float(np.diff(leads).min()) if len(leads) > 1 else 1.0)
-    aside = np.linspace(-room, room, rows.sizes["predictor"])
-    for shift, name in zip(aside, rows.predictor.values, strict=True):
+    reach = OFFSET_SHARE * (float(np.diff(leads).min()) if len(leads) > 1 else 1.0)
+    offsets = np.linspace(-reach, reach, rows.sizes["predictor"])
+    for offset, name in zip(offsets, rows.predictor.values, strict=True):
         value, low, high = rows.sel(predictor=name).values.T
         colour, mark = LOOKS.get(str(name), (GREY, "x"))
         ax.errorbar(
-            leads + shift, value, [np.maximum(value - low, 0), np.maximum(high - value, 0)],
+            leads + offset, value, [np.maximum(value - low, 0), np.maximum(high - value, 0)],
             color=colour, marker=mark, markersize=4, linewidth=1.2, elinewidth=0.9, label=str(name),
         )  # fmt: skip
     if score.startswith("coverage"):
-        wanted = int(score.split("_")[1])
-        ax.axhline(wanted / 100, color=GREY, linestyle=":", linewidth=0.9)
-    unit = found.about["units"]
+        nominal = int(score.split("_")[1])
+        ax.axhline(nominal / 100, color=GREY, linestyle=":", linewidth=0.9)
+    unit = skill.about["units"]
     shown = NAMES.get(score, f"share inside {score.split('_')[-1]} % interval")
     in_units = f" [{unit}]" if unit and score in ("rmse", "crps") else ""
     ax.set(xlabel="lead [steps]", ylabel=shown + in_units, xticks=leads)

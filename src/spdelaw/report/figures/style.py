@@ -1,4 +1,4 @@
-"""One look for every figure, and the check of fields that every figure makes."""
+"""The style of all figures, and the check of their fields."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# ---------- One look for every figure, without touching the settings of the process
+# ---------- The style of all figures, without changes to the settings of the process
 
 
-#: Okabe and Ito's colours, told apart with every common form of colour blindness.
+#: Okabe and Ito's colours, distinct with every common form of colour blindness.
 SAMPLE, CLOSED_FORM, GREY = "#0072B2", "#D55E00", "#595959"
 #: Width in inches of a column of text; heights follow.
 COLUMN = 4.2
@@ -57,7 +57,7 @@ def require_figures() -> None:
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Draw in the house style; the caller's rcParams are back afterwards."""
+    """Draw in the house style, and restore the caller's rcParams."""
     require_figures()
     import matplotlib
 
@@ -68,7 +68,7 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width: float = COLUMN, height: float = 0.7 * COLUMN) -> Figure:
-    """A figure that belongs to nobody: no pyplot, no window, no list of open figures."""
+    """A figure outside of pyplot: no window, no list of open figures."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -96,9 +96,9 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if kind not in known:
-        expected = f"a name that ends in one of {', '.join(known)}"
+    formats = sorted(figure.canvas.get_supported_filetypes())
+    if kind not in formats:
+        expected = f"a name that ends in one of {', '.join(formats)}"
         fix = f"write {path.stem}.png or {path.stem}.pdf"
         raise FileError("figure", expected=expected, got=path.name, fix=fix)
     with replace_file(path) as new, style():
@@ -106,7 +106,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-# ---------- The one check of fields that every figure and table makes
+# ---------- The check of fields
 
 
 def as_paths(
@@ -124,9 +124,9 @@ def as_paths(
     names = space
     if len(space) > 1 and "point" in dims:
         space = ("point",)
-    wanted = ("path", "time", *space)
-    if not space or set(dims) != set(wanted):
-        expected = f"a DataArray with dims {wanted if space else '(path, time, x)'}"
+    expected_dims = ("path", "time", *space)
+    if not space or set(dims) != set(expected_dims):
+        expected = f"a DataArray with dims {expected_dims if space else '(path, time, x)'}"
         got = f"dims {dims}" if dims else type(fields).__name__
         fix = "pass the result of sl.simulate, sl.read or sl.as_fields"
         raise DataError("fields", expected=expected, got=got, fix=fix)
@@ -139,4 +139,4 @@ def as_paths(
     if fields.sizes["path"] < at_least:
         expected, fix = f"at least {at_least} paths", "pass more paths; a sample moment needs them"
         raise DataError("fields", expected=expected, got=str(fields.sizes["path"]), fix=fix)
-    return fields.transpose(*wanted)
+    return fields.transpose(*expected_dims)

@@ -15,7 +15,7 @@ Array = np.ndarray
 #: Levels of the coverage curve.
 LEVELS = np.round(np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]]), 2)
 #: Fewest innovations that make a histogram.
-FEWEST = 20
+MIN_INNOVATIONS = 20
 
 
 def calibration_section(material: ReportData) -> Section:
@@ -29,7 +29,7 @@ def calibration_section(material: ReportData) -> Section:
     )
     lead += "".join(f" {_sentence(line)}" for line in check.advice)
     parts: list[Figure | Table] = []
-    if (~np.isnan(z)).sum() >= FEWEST:
+    if (~np.isnan(z)).sum() >= MIN_INNOVATIONS:
         parts.append(_innovations(z, check.unit))
     parts += [_coverage(material), _tests(material), _scores(material)]
     return Section("calibration", "Innovations and calibration", lead, tuple(parts))
@@ -71,10 +71,10 @@ def _innovations(z: Array, unit: str) -> Figure:
 
 def _correlations(z: Array, unit: str) -> list[dict]:
     axes = {"xaxis": "x2", "yaxis": "y2", "type": "scatter"}
-    steps, found, reach = correlations(z)
+    steps, by_series, reach = correlations(z)
     lags = steps.tolist()
     traces = band(lags, -reach, reach, "@neutralband", "", **axes)
-    for n, line in enumerate(found):
+    for n, line in enumerate(by_series):
         name = f"{unit} {n + 1}"
         traces.append({
             **axes, "mode": "lines+markers", "x": lags, "y": packed(line), "name": name,
@@ -93,7 +93,9 @@ def _coverage(material: ReportData) -> Figure:
          "line": {"color": "@muted", "dash": "dash", "width": 1.2}, "hoverinfo": "skip"}
     ]  # fmt: skip
     for tier in TIERS:
-        share = _shares(*predict_tier(material.law, material.observed, tier, material.seed))
+        share = _coverage_shares(
+            *predict_tier(material.law, material.observed, tier, material.seed)
+        )
         traces.append({
             "type": "scatter", "mode": "lines+markers", "name": tier, "x": levels,
             "y": packed(100 * share), "marker": {"size": 5},
@@ -111,7 +113,7 @@ def _coverage(material: ReportData) -> Figure:
     )  # fmt: skip
 
 
-def _shares(mean: Array, std: Array, truth: Array) -> Array:
+def _coverage_shares(mean: Array, std: Array, truth: Array) -> Array:
     there = ~np.isnan(truth) & (std > 0)
     if not there.any():
         return np.full(len(LEVELS), np.nan)
@@ -124,10 +126,12 @@ def _tests(material: ReportData) -> Table:
     table = check.p_values
     tests = [str(name) for name in table.data_vars]
     rows = [
-        [f"{check.unit} {int(n)}", *(_p(float(table[t].values[i])) for t in tests)]
+        [f"{check.unit} {int(n)}", *(_p_value_text(float(table[t].values[i])) for t in tests)]
         for i, n in enumerate(table["series"].values)
     ]
-    rows += [[name, _p(p), *[""] * (len(tests) - 1)] for name, p in check.overall.items()]
+    rows += [
+        [name, _p_value_text(p), *[""] * (len(tests) - 1)] for name, p in check.overall.items()
+    ]
     return Table(
         "Tests of the innovations (p-values; judged jointly by Holm's method)",
         (check.unit, *tests),
@@ -136,7 +140,7 @@ def _tests(material: ReportData) -> Table:
     )
 
 
-def _p(value: float) -> str:
+def _p_value_text(value: float) -> str:
     if not np.isfinite(value):
         return "–"
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"

@@ -27,7 +27,7 @@ from spdelaw.report.plots import (
     thinned,
 )
 
-# ---------- One map as wide as the page, of what the reader chooses to see, and one place over time
+# ---------- A map of the chosen variable, and one point over time
 
 
 Array = np.ndarray
@@ -35,59 +35,67 @@ Traces = list[dict[str, Any]]
 
 #: Most maps of one path and of all, most times and places of the line below them.
 MAPS, ALL_MAPS, TIMES, PLACES = 36, 48, 160, 40
-#: What a map can show.
-SHOWN = ("observed", "reconstructed", "observed minus reconstructed", "half width of the 95 % band")
-#: Pixels: height of the line below and of what lies between.
-LINE, BETWEEN = 190, 105
-#: Part of the width that maps and line take; the colour bar has the rest.
-RIGHT = [0.0, 0.94]
-#: A place on a map, seen on any ground.
+#: Variables that a map can show.
+MAP_CHOICES = (
+    "observed",
+    "reconstructed",
+    "observed minus reconstructed",
+    "half width of the 95 % band",
+)
+#: Pixels: height of the line plot, and of the gap between it and the map.
+LINE_HEIGHT, GAP_HEIGHT = 190, 105
+#: Share of the width for maps and line; the colour bar takes the remainder.
+MAP_WIDTH = [0.0, 0.94]
+#: Marker of a point on a map, visible on any colour.
 MARK = {"symbol": "circle", "size": 9, "color": "#ffffff", "line": {"color": "#000000", "width": 2}}
 
 
 def map_figure(material: ReportData, canvas: Canvas, paths: Reconstructed) -> Figure:
-    """A map with controls for what it shows and when, and a line with one for the place."""
-    at, place = point_slider(material, paths.observed[0], PLACES)
+    """A map with controls for its variable and time, and a line with one for its point."""
+    at, place_control = point_slider(material, paths.observed[0], PLACES)
     most = min(MAPS, max(ALL_MAPS // len(paths.labels), 12))
     maps, line = thinned(len(paths.times), most), thinned(len(paths.times), TIMES)
     when, along = material.clock(paths.times[maps]), material.clock(paths.times[line])
     start = len(maps) // 2
-    fields = _fields(material, canvas, paths, maps)
-    # One place over time: (path, place, time).
-    seen, mean, reach = (np.swapaxes(part, 1, 2) for part in paths.at(line, at)[:3])
-    lines = {"low": mean - reach, "high": mean + reach, "line": mean, "seen": seen}
+    fields = _map_values(material, canvas, paths, maps)
+    # One point over time: (path, point, time).
+    observed, mean, reach = (np.swapaxes(array, 1, 2) for array in paths.at(line, at)[:3])
+    lines = {"low": mean - reach, "high": mean + reach, "line": mean, "seen": observed}
     where = np.array([canvas.where(point) for point in at])
-    inner, up = _heights(canvas)
-    traces, swaps = _map(canvas, fields, start, up)
+    inner, up = _panel_heights(canvas)
+    traces, swaps = _map_traces(canvas, fields, start, up)
     binds = [canvas.bind(len(traces) - 1, "map", ("show", "path", "time"))]
     binds += [
-        Bind(len(traces) + i, "y", name, ("path", place.name)) for i, name in enumerate(lines)
+        Bind(len(traces) + i, "y", name, ("path", place_control.name))
+        for i, name in enumerate(lines)
     ]
-    first = 0, place.start
-    traces += curve(along.positions, seen[first], mean[first], reach[first])
-    binds += [Bind(len(traces), name, name, (place.name,)) for name in "xy"]
-    traces.append(_mark(*where[place.start]))
+    first = 0, place_control.start
+    traces += curve(along.positions, observed[first], mean[first], reach[first])
+    binds += [Bind(len(traces), name, name, (place_control.name,)) for name in "xy"]
+    traces.append(_place_marker(*where[place_control.start]))
     arrays = {"map": fields, **lines}
     if not paths.choice:
         arrays = {"map": fields[:, 0], **{name: values[0] for name, values in lines.items()}}
         binds = [_without_path(bind) for bind in binds]
-    controls = (Control("show", SHOWN, kind="select"), *paths.choice,
-                Control("time", when.texts, start), place)  # fmt: skip
+    controls = (Control("show", MAP_CHOICES, kind="select"), *paths.choice,
+                Control("time", when.texts, start), place_control)  # fmt: skip
     titles = along.title, material.quantity
     return Figure(
         "fields", _caption(canvas), traces, _layout(canvas, titles, along.axis, inner, up),
         inner + 78, controls=controls, binds=tuple(binds), swaps=tuple(swaps),
         cursors=(Cursor("time", when.positions, ("4",)),),
         arrays=arrays | {"x": where[:, 0], "y": where[:, 1]},
-        maps=((LINE + BETWEEN, LINE + BETWEEN + canvas.height()),),
+        maps=((LINE_HEIGHT + GAP_HEIGHT, LINE_HEIGHT + GAP_HEIGHT + canvas.height()),),
     )  # fmt: skip
 
 
-def _fields(material: ReportData, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
-    """What can be shown, (what, path, time, ...), empty at points that were never seen."""
-    seen, mean, reach = (part[:, maps] for part in paths[:3])
-    parts = (seen, mean, seen - mean, np.broadcast_to(reach, seen.shape))
-    return np.stack([canvas.shown(np.where(material.seen, part, np.nan)) for part in parts])
+def _map_values(material: ReportData, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
+    """Values of all maps, (variable, path, time, ...); NaN at points without observations."""
+    observed, mean, reach = (array[:, maps] for array in paths[:3])
+    parts = (observed, mean, observed - mean, np.broadcast_to(reach, observed.shape))
+    return np.stack(
+        [canvas.shown(np.where(material.ever_observed, array, np.nan)) for array in parts]
+    )
 
 
 def _caption(canvas: Canvas) -> str:
@@ -105,12 +113,14 @@ def _without_path(bind: Bind) -> Bind:
     return Bind(bind.trace, bind.attribute, bind.array, index)
 
 
-def _map(canvas: Canvas, fields: Array, start: int, up: list[float]) -> tuple[Traces, list[Swap]]:
-    """Traces of the map, and how its colours change with what is shown."""
+def _map_traces(
+    canvas: Canvas, fields: Array, start: int, up: list[float]
+) -> tuple[Traces, list[Swap]]:
+    """Traces of the map, and the colours of each variable."""
     shared = scale(fields[:2].ravel())
     colours = (shared, shared, symmetric_scale(fields[2]), scale(fields[3].ravel()))
     size: dict[str, Any] = {"len": 1.04 * (up[1] - up[0]), "y": 0.5 * (up[0] + up[1])}
-    first = {**shared, **colour_bar("", RIGHT[1] + 0.01, **size)}
+    first = {**shared, **colour_bar("", MAP_WIDTH[1] + 0.01, **size)}
     traces = canvas.draw(fields[0, 0, start], "", **first)
     inside, names = ("", ("zmin", "zmax")) if canvas.is_grid else ("marker.", ("cmin", "cmax"))
     swaps = [
@@ -120,27 +130,27 @@ def _map(canvas: Canvas, fields: Array, start: int, up: list[float]) -> tuple[Tr
     return traces, swaps
 
 
-def _mark(x: float, y: float) -> dict[str, Any]:
-    """The chosen place on the map."""
+def _place_marker(x: float, y: float) -> dict[str, Any]:
+    """The chosen point on the map."""
     return {"type": "scatter", "mode": "markers", "x": [float(x)], "y": [float(y)],
             "marker": MARK, "showlegend": False, "hoverinfo": "skip", "xaxis": "x",
             "yaxis": "y"}  # fmt: skip
 
 
-def _heights(canvas: Canvas) -> tuple[int, list[float]]:
+def _panel_heights(canvas: Canvas) -> tuple[int, list[float]]:
     """Pixels from the lowest axis to the top, and the part of them that is the map."""
     high = canvas.height()
-    inner = LINE + BETWEEN + high
-    return inner, [(LINE + BETWEEN) / inner, 1.0]
+    inner = LINE_HEIGHT + GAP_HEIGHT + high
+    return inner, [(LINE_HEIGHT + GAP_HEIGHT) / inner, 1.0]
 
 
 def _layout(
     canvas: Canvas, titles: tuple[str, str], time: dict[str, Any], inner: int, up: list[float]
 ) -> dict[str, Any]:
-    line = LINE / inner
+    line = LINE_HEIGHT / inner
     return layout(
-        **canvas.axes("", RIGHT, up, first=True),
-        xaxis4=axis(titles[0], domain=RIGHT, anchor="y4", **time),
+        **canvas.axes("", MAP_WIDTH, up, first=True),
+        xaxis4=axis(titles[0], domain=MAP_WIDTH, anchor="y4", **time),
         yaxis4=axis(titles[1], domain=[0.0, line], anchor="x4"),
         shapes=[ground("")] if canvas.is_grid else [],
         margin={"l": 64, "r": 24, "t": 26, "b": 52},
@@ -149,7 +159,7 @@ def _layout(
     )  # fmt: skip
 
 
-# ---------- Section: observed and reconstructed fields, and their difference, with a time slider
+# ---------- Section: observed and reconstructed fields, and their difference
 #
 # A field over one coordinate is an image over time and space with the profile at the chosen time
 # below; elsewhere the panels are maps at that time.
@@ -160,7 +170,7 @@ IMAGE_TIMES, POINTS = 160, 100
 
 
 def field_section(material: ReportData) -> Section:
-    """Images of all times with the profile at one, or maps with a place over time."""
+    """Images of all times with the profile at one, or maps with one point over time."""
     missing = 100 * material.missing
     gaps = f"{missing:.3g} % of the values are missing (grey). " if missing else ""
     lead = (
@@ -168,14 +178,18 @@ def field_section(material: ReportData) -> Section:
         "like noise without a pattern. Move the slider to walk through time."
     )
     figures = []
-    for own in material.each:
-        paths, canvas = reconstructed(own), own.canvas
-        drawn = _figure(own, paths) if canvas is None else map_figure(own, canvas, paths)
-        figures.append(own.named(drawn))
+    for field_data in material.each:
+        paths, canvas = reconstructed(field_data), field_data.canvas
+        drawn = (
+            _image_figure(field_data, paths)
+            if canvas is None
+            else map_figure(field_data, canvas, paths)
+        )
+        figures.append(field_data.named(drawn))
     return Section("fields", "Fields: observed, reconstructed, difference", lead, tuple(figures))
 
 
-def _figure(material: ReportData, paths: Reconstructed) -> Figure:
+def _image_figure(material: ReportData, paths: Reconstructed) -> Figure:
     some = thinned(len(material.points), POINTS)
     observed, mean, reach, times, labels = paths.at(thinned(len(paths.times), IMAGE_TIMES), some)
     when, points = material.clock(times), material.points[some]
@@ -198,16 +212,16 @@ def _figure(material: ReportData, paths: Reconstructed) -> Figure:
         "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
         "band in which 95 % of the observations should lie.",
         traces,
-        _image_layout(material, when, _limits(observed, mean, reach)),
+        _image_layout(material, when, _profile_limits(observed, mean, reach)),
         620,
         controls=(*paths.choice, Control("time", when.texts, start)),
         binds=tuple(binds if len(labels) > 1 else _images_without_path(binds)),
         cursors=(Cursor("time", x, ("", "2", "3")),),
-        arrays=_arrays(observed, mean, difference, reach, len(labels) > 1),
+        arrays=_image_arrays(observed, mean, difference, reach, len(labels) > 1),
     )
 
 
-def _arrays(
+def _image_arrays(
     observed: Array, mean: Array, difference: Array, reach: Array, many: bool
 ) -> dict[str, Array]:
     arrays = {"low": mean - reach, "high": mean + reach, "mean": mean, "observed": observed}
@@ -220,7 +234,7 @@ def _images_without_path(binds: list[Bind]) -> list[Bind]:
     return [Bind(b.trace, b.attribute, b.array, ("time",)) for b in binds if b.index[-1] == "time"]
 
 
-def _limits(observed: Array, mean: Array, reach: Array) -> list[float]:
+def _profile_limits(observed: Array, mean: Array, reach: Array) -> list[float]:
     low = float(min(np.nanmin(observed), np.nanmin(mean - reach)))
     high = float(max(np.nanmax(observed), np.nanmax(mean + reach)))
     return [low - 0.04 * (high - low), high + 0.04 * (high - low)]

@@ -1,4 +1,4 @@
-"""Forecasts with bands, and their skill beside rivals."""
+"""Forecasts with bands, and their skill beside reference methods."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from spdelaw.report.plots import (
     thinned,
 )
 
-# ---------- Section: the second part of some paths, forecast from the first
+# ---------- Section: a path forecast from its first part
 
 
 Array = np.ndarray
 
-#: Share of a path that the forecast sees; most times and points on the page.
-SEEN, TIMES, POINTS = 0.6, 200, 60
+#: Share of a path that is its history; largest numbers of times and points on the page.
+HISTORY_SHARE, TIMES, POINTS = 0.6, 200, 60
 #: Colours of the bands, wide first, and how many standard deviations they reach.
-REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
+BAND_REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
 
 
 def forecast_section(material: ReportData) -> Section | None:
-    """Fan of the first path shown; None where it is too short to cut, or was seen too late."""
+    """Forecast of the first path; None where it is too short or has no early observations."""
     path = material.path(material.shown[0])
-    n = max(2, int(SEEN * path.sizes["time"]))
+    n = max(2, int(HISTORY_SHARE * path.sizes["time"]))
     if path.sizes["time"] - n < 2 or not np.isfinite(path.values[:n]).any():
         return None
     lead = (
@@ -49,7 +49,7 @@ def forecast_section(material: ReportData) -> Section | None:
         "hold half of what really happened, the light one 95 %. Observation noise is part of the "
         "bands. Move the slider to change the place."
     )
-    figures = tuple(own.named(_fan_figure(own, n)) for own in material.each)
+    figures = tuple(field_data.named(_fan_figure(field_data, n)) for field_data in material.each)
     return Section("forecast", "Forecast against what happened", lead, figures)
 
 
@@ -58,19 +58,19 @@ def _fan_figure(material: ReportData, n: int) -> Figure:
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
     mean, std = material.forecast(material.shown[0], n, when)
-    x, place = point_slider(material, path.values, POINTS)
+    x, place_control = point_slider(material, path.values, POINTS)
     then, scale = material.raw(when, np.asarray(x))
     now, _ = material.raw(path["time"].values, np.asarray(x))
     std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
-    mean, seen = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
+    mean, observed = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
     before = thinned(path.sizes["time"], 2 * TIMES)
     past, future = material.clock(path["time"].values[before]), material.clock(when)
-    arrays = {"observed": seen[:, before], "mean": mean}
-    for probability, z in REACH.items():
+    arrays = {"observed": observed[:, before], "mean": mean}
+    for probability, z in BAND_REACH.items():
         key = f"{100 * probability:g}"
         arrays |= {f"low{key}": mean - z * std, f"high{key}": mean + z * std}
-    start = place.start
-    traces, binds = _bands(arrays, future.positions, start, place.name)
+    start = place_control.start
+    traces, binds = _band_traces(arrays, future.positions, start, place_control.name)
     line = {"type": "scatter", "mode": "lines"}
     traces += [
         {**line, "x": future.positions, "y": packed(mean[start]), "name": "forecast mean",
@@ -79,8 +79,8 @@ def _fan_figure(material: ReportData, n: int) -> Figure:
          "mode": "lines+markers", "marker": {"size": 3}, "line": {"color": "@data", "width": 1.5}},
     ]  # fmt: skip
     binds += [
-        Bind(len(traces) - 2, "y", "mean", (place.name,)),
-        Bind(len(traces) - 1, "y", "observed", (place.name,)),
+        Bind(len(traces) - 2, "y", "mean", (place_control.name,)),
+        Bind(len(traces) - 1, "y", "observed", (place_control.name,)),
     ]
     end = material.clock(history["time"].values[-1:]).positions[0]
     return Figure(
@@ -88,12 +88,12 @@ def _fan_figure(material: ReportData, n: int) -> Figure:
         "Forecast of one path from its first part, with 50 % and 95 % bands, beside what happened.",
         traces,
         layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.raw_quantity)), 400,
-        controls=(place,), binds=tuple(binds),
+        controls=(place_control,), binds=tuple(binds),
         cursors=(Cursor("", [end], ("",)),), arrays=arrays,
     )  # fmt: skip
 
 
-def _bands(
+def _band_traces(
     arrays: dict[str, Array], when: list, start: int, dim: str
 ) -> tuple[list[dict], list[Bind]]:
     """Edges of each band in pairs, the wide band first."""
@@ -116,10 +116,10 @@ def _bands(
     return traces, binds
 
 
-# ---------- Section: skill of forecasts of the past beside what people use now
+# ---------- Section: skill of forecasts beside reference methods
 
 
-#: Colours and marks of the methods, told apart in black and white too.
+#: Colours and marks of the methods, distinct in black and white too.
 LOOKS = {
     "law": ("@law", "circle"),
     "climatology": ("@muted", "square"),
@@ -129,44 +129,44 @@ LOOKS = {
 }
 #: Panels: score, name, and where on the page.
 PANELS = (("rmse", "RMSE", [0.0, 0.44]), ("crps", "CRPS", [0.57, 1.0]))
-#: What such a document has at least.
-KEYS = ("leads", "scores", "verdict", "facts", "level")
+#: Required keys of a skill document.
+SKILL_KEYS = ("leads", "scores", "verdict", "facts", "level")
 
 
 def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The plain form of a result, or `InputError`."""
-    found = skill.to_dict() if isinstance(skill, Skill) else skill
-    if found is None:
+    document = skill.to_dict() if isinstance(skill, Skill) else skill
+    if document is None:
         return None
-    if not isinstance(found, Mapping) or any(key not in found for key in KEYS):
+    if not isinstance(document, Mapping) or any(key not in document for key in SKILL_KEYS):
         expected = "what sl.skill returned, or its to_dict()"
         fix = "spdelaw skill data.nc --json > skill.json"
-        raise InputError("skill", expected=expected, got=type(found).__name__, fix=fix)
-    return dict(found)
+        raise InputError("skill", expected=expected, got=type(document).__name__, fix=fix)
+    return dict(document)
 
 
 def skill_section(material: ReportData) -> Section | None:
     """RMSE and CRPS by lead with intervals; None where no skill was given."""
-    found = material.skill
-    if found is None:
+    document = material.skill
+    if document is None:
         return None
     lead = (
         "The past, forecast as it would have been done: law and rivals see earlier times only. "
-        f"{found['verdict'][:1].upper()}{found['verdict'][1:]}."
+        f"{document['verdict'][:1].upper()}{document['verdict'][1:]}."
     )
-    unit = found.get("units", "")
-    parts = (_skill_figure(found, unit), _table(found, unit))
+    unit = document.get("units", "")
+    parts = (_skill_figure(document, unit), _score_table(document, unit))
     return Section("skill", "Skill of forecasts", lead, parts)
 
 
-def _skill_figure(found: Mapping[str, Any], unit: str) -> Figure:
-    leads, room = found["leads"], _room(found["leads"])
+def _skill_figure(document: Mapping[str, Any], unit: str) -> Figure:
+    leads, offset = document["leads"], _method_offset(document["leads"])
     traces: list[dict[str, Any]] = []
     for i, (score, name, _) in enumerate(PANELS):
-        for k, (method, scores) in enumerate(found["scores"].items()):
+        for k, (method, scores) in enumerate(document["scores"].items()):
             colour, mark = LOOKS.get(method, ("@muted", "x"))
             rows = scores[score]
-            x = [lead + room * (k - (len(found["scores"]) - 1) / 2) for lead in leads]
+            x = [lead + offset * (k - (len(document["scores"]) - 1) / 2) for lead in leads]
             traces.append({
                 "type": "scatter", "mode": "lines+markers", "name": method, "legendgroup": method,
                 "showlegend": i == 0, "x": x, "y": [row["estimate"] for row in rows],
@@ -174,8 +174,8 @@ def _skill_figure(found: Mapping[str, Any], unit: str) -> Figure:
                 "line": {"color": colour, "width": 2 if method == "law" else 1.2},
                 "marker": {"symbol": mark, "size": 7, "color": colour},
                 "error_y": {"type": "data", "symmetric": False, "thickness": 1, "width": 0,
-                            "color": colour, "array": _reach(rows, "upper", 1),
-                            "arrayminus": _reach(rows, "lower", -1)},
+                            "color": colour, "array": _bar_lengths(rows, "upper", 1),
+                            "arrayminus": _bar_lengths(rows, "lower", -1)},
                 "hovertemplate": f"{method}: {name} %{{y:.4g}}<extra></extra>",
             })  # fmt: skip
     ticks = {"tickvals": list(leads), "ticktext": [str(lead) for lead in leads]}
@@ -192,30 +192,30 @@ def _skill_figure(found: Mapping[str, Any], unit: str) -> Figure:
     )
     caption = (
         f"Error of the mean and CRPS by lead, lower is better; bars are "
-        f"{100 * found['level']:.0f} % intervals from blocks of origins."
+        f"{100 * document['level']:.0f} % intervals from blocks of origins."
     )
     return Figure("skill", caption, traces, figure_layout, 400)
 
 
-def _room(leads: list[int]) -> float:
+def _method_offset(leads: list[int]) -> float:
     gaps = [b - a for a, b in itertools.pairwise(leads)]
     return 0.06 * min(gaps, default=1)
 
 
-def _reach(rows: list[dict[str, float]], end: str, sign: int) -> list[float]:
+def _bar_lengths(rows: list[dict[str, float]], end: str, sign: int) -> list[float]:
     return [max(sign * (row[end] - row["estimate"]), 0.0) for row in rows]
 
 
-def _table(found: Mapping[str, Any], unit: str) -> Table:
-    header = ["", *(f"lead {lead}" for lead in found["leads"])]
+def _score_table(document: Mapping[str, Any], unit: str) -> Table:
+    header = ["", *(f"lead {lead}" for lead in document["leads"])]
     rows: list[list[str]] = []
     for score, name, _ in PANELS:
         rows.append([name + (f" ({unit})" if unit else "")])
         rows += [
             [method, *(_cell(row) for row in scores[score])]
-            for method, scores in found["scores"].items()
+            for method, scores in document["scores"].items()
         ]
-    return Table("Scores", header, rows, True, "; ".join(found["facts"]))
+    return Table("Scores", header, rows, True, "; ".join(document["facts"]))
 
 
 def _cell(row: Mapping[str, float]) -> str:
@@ -225,8 +225,8 @@ def _cell(row: Mapping[str, float]) -> str:
 def read_skill(path: Path) -> dict[str, Any]:
     """The document that ``spdelaw skill --json`` printed into a file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         expected, fix = "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"
         raise InputError("--skill", expected=expected, got=f"{path}: {error}", fix=fix) from error
-    return document_of(found) or {}
+    return document_of(document) or {}

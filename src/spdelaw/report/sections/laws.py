@@ -29,15 +29,15 @@ from spdelaw.report.plots import (
 )
 from spdelaw.report.sections.summary import mode_names, number, rates, true_rates
 
-# ---------- Section: the shapes of the leading modes, which all numbers of a law are about
+# ---------- Section: shapes of the leading modes
 
 
 Array = np.ndarray
 
-#: Most modes of a map and of lines, and most points of a line.
-MAPPED, LINES, POINTS = 9, 4, 200
-#: Part of the width that the map takes, and pixels below it.
-RIGHT, BELOW = [0.0, 0.94], 10
+#: Largest numbers of modes of a map and of lines, and of points of a line.
+MAP_MODES, LINE_MODES, LINE_POINTS = 9, 4, 200
+#: Share of the width for the map, and pixels below it.
+MAP_WIDTH, SPACE_BELOW = [0.0, 0.94], 10
 CAPTION = "The first modes over space, scaled so that the square of each has the integral 1."
 
 
@@ -48,52 +48,52 @@ def shapes_section(material: ReportData) -> Section:
         "noise of the section above belong to them."
     )
     n_fields, material = len(material.each), material.each[0]
-    n = min(MAPPED if material.canvas else LINES, material.law.n_modes // n_fields)
+    n = min(MAP_MODES if material.canvas else LINE_MODES, material.law.n_modes // n_fields)
     modes = material.domain.eigenfunctions(material.points, n)
-    modes = np.where(material.seen[:, None], modes, np.nan)
+    modes = np.where(material.ever_observed[:, None], modes, np.nan)
     if material.canvas is None:
-        figure = _lines(material, modes)
+        figure = _mode_lines(material, modes)
     else:
-        figure = _map(material, material.canvas, modes)
+        figure = _mode_map(material, material.canvas, modes)
     return Section("modes", "Shapes of the leading modes", lead, (figure,))
 
 
-def names(material: ReportData, n: int) -> list[str]:
-    """Modes by number, with the time after which each has forgotten its past."""
+def mode_labels(material: ReportData, n: int) -> list[str]:
+    """Modes by number, with the e-folding time of each."""
     table = material.law.parameters.get("eigenvalue")
     if table is None or table.dims != ("mode", "statistic") or isinstance(material, OneField):
         return [f"mode {i + 1}" for i in range(n)]
     unit = str(material.fields["time"].attrs.get("units", "")).split(" since ")[0]
     rates = table.sel(statistic="estimate").values[:n]
     memory = [f", memory {number(1 / rate)} {unit}".rstrip() if rate > 0 else "" for rate in rates]
-    return [f"mode {i + 1}{told}" for i, told in enumerate(memory)]
+    return [f"mode {i + 1}{suffix}" for i, suffix in enumerate(memory)]
 
 
-def _map(material: ReportData, canvas: Canvas, modes: Array) -> Figure:
+def _mode_map(material: ReportData, canvas: Canvas, modes: Array) -> Figure:
     maps, high = canvas.shown(modes.T), canvas.height()
-    inner = high + BELOW
-    up = [BELOW / inner, 1.0]
-    bar = colour_bar("", RIGHT[1] + 0.01, len=1.0)
+    inner = high + SPACE_BELOW
+    up = [SPACE_BELOW / inner, 1.0]
+    bar = colour_bar("", MAP_WIDTH[1] + 0.01, len=1.0)
     traces = canvas.draw(maps[0], "", **symmetric_scale(maps), **bar)
-    control = Control("mode", names(material, len(maps)), kind="select")
+    control = Control("mode", mode_labels(material, len(maps)), kind="select")
     return Figure(
         "modes", f"{CAPTION} {canvas.note}".strip(), traces,
-        layout(**canvas.axes("", RIGHT, up, first=True), shapes=[ground("")] * canvas.is_grid,
+        layout(**canvas.axes("", MAP_WIDTH, up, first=True), shapes=[ground("")] * canvas.is_grid,
                margin={"l": 64, "r": 24, "t": 20, "b": 52}),
         inner + 72, controls=(control,), binds=(canvas.bind(len(traces) - 1, "map", ("mode",)),),
-        arrays={"map": maps}, maps=((BELOW, BELOW + high),),
+        arrays={"map": maps}, maps=((SPACE_BELOW, SPACE_BELOW + high),),
     )  # fmt: skip
 
 
-def _lines(material: ReportData, modes: Array) -> Figure:
-    at = thinned(len(material.points), POINTS)
+def _mode_lines(material: ReportData, modes: Array) -> Figure:
+    at = thinned(len(material.points), LINE_POINTS)
     order = at[np.argsort(material.points[at])]
     dashes = ("solid", "dash", "dot", "dashdot")
     traces: list[dict[str, Any]] = [
         {"type": "scatter", "mode": "lines", "x": material.points[order].tolist(),
          "y": packed(modes[order, i]), "name": name,
          "line": {"color": LAW_COLOURS[i], "width": 2, "dash": dashes[i]}}
-        for i, name in enumerate(names(material, modes.shape[1]))
+        for i, name in enumerate(mode_labels(material, modes.shape[1]))
     ]  # fmt: skip
     return Figure(
         "modes", CAPTION, traces,
@@ -101,10 +101,10 @@ def _lines(material: ReportData, modes: Array) -> Figure:
     )  # fmt: skip
 
 
-# ---------- Section: the learned spectra with their intervals, and every parameter in a table
+# ---------- Section: learned spectra with intervals, and all parameters
 
 
-#: Part of `Rates` and the title of its panel.
+#: Attribute of `Rates` and the title of its panel.
 PANELS = {
     "decay": "eigenvalue λ<sub>n</sub>: how fast a mode decays",
     "noise": "noise variance q<sub>n</sub>: how strongly it is forced",
@@ -116,10 +116,10 @@ DOMAINS = ((0.0, 0.45), (0.55, 1.0))
 def spectra_section(material: ReportData) -> Section:
     """Both spectra of all laws, against the truth where it is known.
 
-    A law that is not linear has no spectra: its numbers stand in the tables alone.
+    A law that is not linear has no spectra: only the tables show its parameters.
     """
     level = 100 * float(material.law.parameters.attrs["interval_level"])
-    tables = (_modes(material), _rest(material))
+    tables = (_mode_table(material), _scalar_table(material))
     if rates(material.law) is None:
         lead = f"Every number of the law with its {level:g} % interval."
         return Section("spectra", "What was learned", lead, tables)
@@ -128,32 +128,35 @@ def spectra_section(material: ReportData) -> Section:
         f"variance q per unit of time. Bars are {level:g} % intervals; a missing bar means that "
         "the data do not determine the number."
     )
-    parts: list[Figure | Table] = [_figure(material), tables[0]]
+    parts: list[Figure | Table] = [_spectra_figure(material), tables[0]]
     if "drift" in material.law.parameters:
         lead += (
             " Drift or noise couple these modes: the rates shown are those of the eigenmodes of "
             "the drift, patterns that decay on their own; some turn while they decay."
         )
-        parts.append(_eigenmodes(material))
+        parts.append(_eigenmode_table(material))
     return Section("spectra", "What was learned", lead, (*parts, tables[1]))
 
 
-def _figure(material: ReportData) -> Figure:
-    found = {name: rates(law) for name, law in material.laws.items()}
-    known = {name: own for name, own in found.items() if own is not None}
-    unit, n_modes = next(iter(known.values())).unit, material.law.n_modes
+def _spectra_figure(material: ReportData) -> Figure:
+    rates_by_law = {name: rates(law) for name, law in material.laws.items()}
+    linear_rates = {
+        name: law_rates for name, law_rates in rates_by_law.items() if law_rates is not None
+    }
+    unit, n_modes = next(iter(linear_rates.values())).unit, material.law.n_modes
     traces: list[dict[str, Any]] = []
     for panel, name in enumerate(PANELS):
         axes = {
             "xaxis": f"x{panel + 1 if panel else ''}",
             "yaxis": f"y{panel + 1 if panel else ''}",
         }
-        traces += [_truth(material, name, axes, panel == 0)] if material.truth else []
-        for i, (label, own) in enumerate(known.items()):
-            values = getattr(own, name)
-            traces.append(_estimates(values, label, i, len(known), axes, panel == 0))
+        traces += [_truth_trace(material, name, axes, panel == 0)] if material.truth else []
+        for i, (label, law_rates) in enumerate(linear_rates.items()):
+            values = getattr(law_rates, name)
+            traces.append(_estimate_trace(values, label, i, len(linear_rates), axes, panel == 0))
     decay, noise = (
-        np.concatenate([getattr(own, name) for own in known.values()]) for name in PANELS
+        np.concatenate([getattr(law_rates, name) for law_rates in linear_rates.values()])
+        for name in PANELS
     )
     truth = true_rates(material.truth, material.law) if material.truth else (np.zeros(0),) * 2
     figure_layout = layout(
@@ -176,11 +179,11 @@ def _figure(material: ReportData) -> Figure:
     )
 
 
-def _estimates(
+def _estimate_trace(
     values: np.ndarray, label: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
 ) -> dict[str, Any]:
     estimate, _, lower, upper = values.T
-    known = np.isfinite(lower) & np.isfinite(upper)
+    bounded = np.isfinite(lower) & np.isfinite(upper)
     shift = 0.16 * (i - 0.5 * (n_laws - 1))
     return {
         "type": "scatter", "mode": "markers", "name": label if n_laws > 1 else "learned",
@@ -188,8 +191,8 @@ def _estimates(
         "x": (np.arange(1, len(estimate) + 1) + shift).tolist(), "y": estimate.tolist(),
         "error_y": {
             "type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
-            "array": np.where(known, upper - estimate, 0.0).tolist(),
-            "arrayminus": np.where(known, estimate - lower, 0.0).tolist(),
+            "array": np.where(bounded, upper - estimate, 0.0).tolist(),
+            "arrayminus": np.where(bounded, estimate - lower, 0.0).tolist(),
         },
         "marker": {"color": LAW_COLOURS[i], "symbol": MARKERS[i], "size": 7},
         "customdata": [[f"{lo:.4g}", f"{up:.4g}"] for lo, up in zip(lower, upper, strict=True)],
@@ -197,7 +200,9 @@ def _estimates(
     }  # fmt: skip
 
 
-def _truth(material: ReportData, name: str, axes: dict[str, str], legend: bool) -> dict[str, Any]:
+def _truth_trace(
+    material: ReportData, name: str, axes: dict[str, str], legend: bool
+) -> dict[str, Any]:
     truth: Any = material.truth
     values = true_rates(truth, material.law)[0 if name == "decay" else 1]
     n = len(values)
@@ -214,11 +219,11 @@ def _tick(n_modes: int) -> int:
     return max(1, round(n_modes / 8))
 
 
-def _modes(material: ReportData) -> Table:
+def _mode_table(material: ReportData) -> Table:
     law = material.law
     names = [n for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
     shown = {"eigenvalue": "λ", "noise_variance": "q"}
-    header = ["mode", *(h for n in names for h in (_title(str(n), shown), "interval"))]
+    header = ["mode", *(h for n in names for h in (_column_title(str(n), shown), "interval"))]
     rows = [
         [name, *(c for n in names for c in cells(law.parameters[n].values[i]))]
         for i, name in enumerate(mode_names(law))
@@ -226,21 +231,21 @@ def _modes(material: ReportData) -> Table:
     return Table("Every mode in numbers", header, rows, folded=True)
 
 
-def _eigenmodes(material: ReportData) -> Table:
-    found = material.law.eigenmodes()
+def _eigenmode_table(material: ReportData) -> Table:
+    eigenmodes = material.law.eigenmodes()
     names = {"e_folding_time": "e-folding time", "period": "period"}
     header = ["eigenmode", *(h for title in names.values() for h in (title, "interval"))]
     rows = []
-    for i in range(found.sizes["eigenmode"]):
+    for i in range(eigenmodes.sizes["eigenmode"]):
         row = [str(i + 1)]
         for name in names:
-            values = found[name].values[i]
+            values = eigenmodes[name].values[i]
             row += cells(values) if np.isfinite(values[0]) else ("does not turn", "")
         rows.append(row)
     return Table("Eigenmodes of the drift", header, rows)
 
 
-def _rest(material: ReportData) -> Table:
+def _scalar_table(material: ReportData) -> Table:
     law = material.law
     rows, names = [], law.parameters.data_vars
     for name, values in names.items():
@@ -258,7 +263,7 @@ def _rest(material: ReportData) -> Table:
     return Table("Numbers that belong to no mode", ("parameter", "estimate", "interval"), rows)
 
 
-def _title(name: str, shown: dict[str, str]) -> str:
+def _column_title(name: str, shown: dict[str, str]) -> str:
     return shown.get(name, name.replace("_", " "))
 
 
@@ -288,9 +293,9 @@ def laws_section(material: ReportData) -> Section | None:
     if len(material.laws) < 2:
         return None
     likelihoods = material.likelihoods
-    kinds = [str(found.attrs["of"]) for found in likelihoods.values()]
+    kinds = [str(likelihood.attrs["of"]) for likelihood in likelihoods.values()]
     rows = [
-        _row(material, name, law, likelihoods[name], len(set(kinds)) > 1)
+        _law_row(material, name, law, likelihoods[name], len(set(kinds)) > 1)
         for name, law in material.laws.items()
     ]
     lead = (
@@ -307,7 +312,7 @@ def laws_section(material: ReportData) -> Section | None:
     )
 
 
-def _row(
+def _law_row(
     material: ReportData, name: str, law: Law, likelihood: xr.DataArray, with_kind: bool
 ) -> list[str]:
     card = material.cards[name]

@@ -1,4 +1,4 @@
-"""Where everything comes from, enough to make the report again."""
+"""Provenance of laws, data and software, enough to make the report again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _data(material: ReportData) -> list[list[str]]:
         ["file", material.source.get("data", "passed in memory")],
         ["shape", " × ".join(f"{n} {dim}" for dim, n in d["sizes"].items())],
         ["missing", f"{100 * d['missing']['fraction']:.3g} %"],
-        ["values", _range(d["values"])],
+        ["values", _value_summary(d["values"])],
         ["SHA-256 of the content", d["fingerprint"]],
     ]
     used = material.fields.sizes["path"]
@@ -48,7 +48,7 @@ def _data(material: ReportData) -> list[list[str]]:
     return rows
 
 
-def _range(values: dict[str, float | None]) -> str:
+def _value_summary(values: dict[str, float | None]) -> str:
     return ", ".join(f"{name} {v:.4g}" for name, v in values.items() if v is not None)
 
 
@@ -66,8 +66,8 @@ def _law(material: ReportData, name: str) -> list[list[str]]:
         "engine": f"{info.engine}, route {info.route or '–'}",
         "model": f"{model}, initial state {law.initial.kind}, {info.get('n_nuisance', 0)} "
         "nuisance modes",
-        "log-likelihood": f"{info.log_likelihood:.8g}{_of(law)} with {info.n_parameters} "
-        "parameters",
+        "log-likelihood": f"{info.log_likelihood:.8g}{_likelihood_kind(law)} with "
+        f"{info.n_parameters} parameters",
         "fitted in": f"{sum((info.seconds or {}).values()):.2f} s, spdelaw {info.version or '?'}",
     }
     if info.data is not None:
@@ -76,7 +76,7 @@ def _law(material: ReportData, name: str) -> list[list[str]]:
     return [[key, text] for key, text in rows.items() if text]
 
 
-def _of(law: Law) -> str:
+def _likelihood_kind(law: Law) -> str:
     """The numbers that the log-likelihood is a density of, in words."""
     of = law.info.log_likelihood_of
     return "" if of is None else f" of {of['count']} {of['kind']}"

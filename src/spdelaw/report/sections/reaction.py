@@ -2,7 +2,7 @@
 
 ``f(u) = sum_t theta_t g_t(u) - kappa u`` for the terms that are powers of u, with the standard
 deviation ``(g' Cov(theta) g)^(1/2)``. Of several fields each has a curve, over its own values and
-with the others at their medians, and two of them a plane with the lines where either rests.
+with the others at their medians; two fields also have a phase plane with their nullclines.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Array = np.ndarray
 
 #: Points of the curve, and bars of the histogram below it.
 POINTS, BARS = 121, 40
-#: Colours of few and many values, on light ground and dark.
-SHARES = [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]]
-#: Shares of the values of the data between which the curve is drawn.
-ENDS = (0.002, 0.998)
+#: Colours of few and many values, for the light and the dark theme.
+SHARE_COLOURS = [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]]
+#: Quantiles of the data between which the curve is drawn.
+CURVE_QUANTILES = (0.002, 0.998)
 
 
 def reaction_section(material: ReportData) -> Section | None:
@@ -45,7 +45,7 @@ def reaction_section(material: ReportData) -> Section | None:
     if len(material.each) > 1:
         lead += " The curve of a field is drawn with the others at their medians."
     parts += _curves(material, law.dynamics)
-    parts += [_terms(law), *_candidates(law)]
+    parts += [_term_table(law), *_candidate_table(law)]
     return Section("reaction", "Reaction", lead.strip(), tuple(parts))
 
 
@@ -60,33 +60,39 @@ def reaction_curve(law: Law, table: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _curves(material: ReportData, dynamics: Reacting) -> list[Figure | Table]:
-    """A curve for each field, and the plane of two."""
+    """A curve for each field, and the phase plane of two."""
     fields = material.each
     if len(fields) == 1:
-        own = [g for g in dynamics.reaction.polynomials if not any(any(p[1:]) for p in g)]
-        return [_curve(material, lambda u: term_values(dynamics.terms, {"u": u}))] if own else []
+        derivative_free = [
+            g for g in dynamics.reaction.polynomials if not any(any(p[1:]) for p in g)
+        ]
+        return (
+            [_curve(material, lambda u: term_values(dynamics.terms, {"u": u}))]
+            if derivative_free
+            else []
+        )
     names = cast("Fields", material.domain).names
     middles = {n: float(np.nanmedian(f.fields.values)) for n, f in zip(names, fields, strict=True)}
     out: list[Figure | Table] = []
-    for name, own_material in zip(names, fields, strict=True):
+    for name, field_data in zip(names, fields, strict=True):
 
         def along(u: Array, name: str = name) -> Array:
             at = {n: u if n == name else np.full_like(u, m) for n, m in middles.items()}
             return term_values(dynamics.terms, at, name)
 
-        out.append(own_material.named(_curve(own_material, along)))
-    return [*out, _plane(material, dynamics, names)] if len(names) == 2 else out
+        out.append(field_data.named(_curve(field_data, along)))
+    return [*out, _phase_plane(material, dynamics, names)] if len(names) == 2 else out
 
 
 def _curve(material: ReportData, terms: Callable[[Array], Array]) -> Figure:
     law, values = material.law, material.fields.values
-    seen = values[np.isfinite(values)]
-    low, high = np.quantile(seen, ENDS)
+    observed = values[np.isfinite(values)]
+    low, high = np.quantile(observed, CURVE_QUANTILES)
     u = np.linspace(low, high, POINTS)
     f, std = reaction_curve(law, terms(u), u)
     level = float(law.parameters.attrs["interval_level"])
     z = float(scipy.special.ndtri(0.5 + 0.5 * level))
-    count, edges = np.histogram(seen, BARS, (low, high))
+    count, edges = np.histogram(observed, BARS, (low, high))
     x = u.tolist()
     name = f"{100 * level:g} % band"
     traces = [
@@ -116,25 +122,25 @@ def _curve(material: ReportData, terms: Callable[[Array], Array]) -> Figure:
     )
 
 
-def _plane(material: ReportData, dynamics: Reacting, names: tuple[str, ...]) -> Figure:
-    """Where the pairs of values are, and the lines on which one or the other field rests."""
-    values = [own.fields.values.ravel() for own in material.each]
+def _phase_plane(material: ReportData, dynamics: Reacting, names: tuple[str, ...]) -> Figure:
+    """Histogram of pairs of values, and the nullcline of each field."""
+    values = [field_data.fields.values.ravel() for field_data in material.each]
     there = np.isfinite(values[0]) & np.isfinite(values[1])
-    ends = [np.quantile(v[there], ENDS) for v in values]
+    ends = [np.quantile(v[there], CURVE_QUANTILES) for v in values]
     count, x, y = np.histogram2d(values[0][there], values[1][there], BARS, ends)
     fine = [np.linspace(low, high, POINTS) for low, high in ends]
     mesh = dict(zip(names, np.meshgrid(*fine), strict=True))
     share = np.where(count > 0, count / count.sum(), np.nan).T
     traces: list[dict] = [
         {"type": "heatmap", "x": (0.5 * (x[1:] + x[:-1])).tolist(),
-         "y": (0.5 * (y[1:] + y[:-1])).tolist(), "z": packed(share), "colorscale": SHARES,
+         "y": (0.5 * (y[1:] + y[:-1])).tolist(), "z": packed(share), "colorscale": SHARE_COLOURS,
          "showscale": False, "hovertemplate": "%{z:.2%} of the values<extra></extra>"},
     ]  # fmt: skip
     for name, colour, dash in zip(names, LAW_COLOURS[:2], ("solid", "dash"), strict=True):
-        rest = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
+        drift = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
         line = {"color": colour, "width": 2, "dash": dash}
         traces.append(
-            {"type": "contour", "x": fine[0].tolist(), "y": fine[1].tolist(), "z": packed(rest),
+            {"type": "contour", "x": fine[0].tolist(), "y": fine[1].tolist(), "z": packed(drift),
              "contours": {"coloring": "none", "start": 0, "end": 0, "size": 1}, "line": line,
              "name": f"{name} rests", "showlegend": True, "hoverinfo": "skip"}
         )  # fmt: skip
@@ -149,7 +155,7 @@ def _plane(material: ReportData, dynamics: Reacting, names: tuple[str, ...]) -> 
     )
 
 
-def _terms(law: Law) -> Table:
+def _term_table(law: Law) -> Table:
     table, robust = law.parameters["coefficient"], law.info.get("robust_errors", {})
     level = f"{100 * float(law.parameters.attrs['interval_level']):g} % interval"
     rows = []
@@ -166,12 +172,12 @@ def _terms(law: Law) -> Table:
     return Table("Terms", header, rows, note=note)
 
 
-def _candidates(law: Law) -> list[Table]:
-    found = law.info.get("discovery", {}).get("candidates", [])
+def _candidate_table(law: Law) -> list[Table]:
+    candidates = law.info.get("discovery", {}).get("candidates", [])
     rows = []
-    for row in found:
-        height = row["log_likelihood"]
-        shown = "not fitted" if height is None else f"{height:.1f}"
+    for row in candidates:
+        log_likelihood = row["log_likelihood"]
+        shown = "not fitted" if log_likelihood is None else f"{log_likelihood:.1f}"
         chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
         rows.append([row["terms"], shown, f"{row['bic']:.1f}", chosen])
     header = ("terms", "log-likelihood", "BIC above the best", "chosen")

@@ -17,7 +17,7 @@ from spdelaw.law.observations import (
 from spdelaw.processes.linear import Linear
 from spdelaw.report.data import ReportData
 from spdelaw.report.figures.moments import spatial_weights
-from spdelaw.report.maps import PAGE, Canvas
+from spdelaw.report.maps import PAGE_WIDTH, Canvas
 from spdelaw.report.plots import (
     Control,
     Figure,
@@ -35,7 +35,7 @@ from spdelaw.report.plots import (
     thinned,
 )
 
-# ---------- Statistics of the data beside those of draws from the law that are observed alike
+# ---------- Statistics of the data and of draws with the same gaps and noise
 #
 # Each draw has the paths, times, points, gaps and noise of the data, so data and draws go through
 # the same estimator and no bias of it matters: a predictive check that also holds for a single
@@ -48,17 +48,17 @@ from spdelaw.report.plots import (
 
 Array = np.ndarray
 
-#: Draws of the whole data set, and most paths of one.
+#: Draws of the whole data set, and the largest number of paths of each.
 DRAWS, PATHS = 60, 40
-#: Most times of a path, and most values of it; large grids are seen at fewer times.
+#: Largest numbers of times and of values of a path; large grids have fewer times.
 TIMES, VALUES = 300, 100_000
 #: Draws behind the mean of a law that has none in closed form.
 MEAN_DRAWS = 1000
-#: Times at which the energy of the modes is taken.
-ROWS = 12
-#: Products of numbers that smoothing may cost, which bounds the number of paths with many modes,
-#: and the fewest paths.
-WORK, FEWEST = 4e9, 2
+#: Number of times at which the energy of the modes is computed.
+ENERGY_TIMES = 12
+#: Multiplications that smoothing may take, which bounds the number of paths with many modes, and
+#: the least number of paths.
+MAX_SMOOTHING_COST, MIN_PATHS = 4e9, 2
 
 
 class Compared(NamedTuple):
@@ -78,7 +78,10 @@ def compare(material: ReportData) -> list[tuple[Compared | None, Compared]]:
     shared = not material.own_times
     most = int(np.clip(VALUES // len(material.points), 2, TIMES))
     times = fields["time"].values[thinned(fields.sizes["time"], most)]
-    spreads, energy = [_Spread(own, times) for own in material.each], _Energy(material)
+    spreads, energy = (
+        [_Spread(field_data, times) for field_data in material.each],
+        _Energy(material),
+    )
     for i in range(n_paths):
         path = material.path(i)
         path = path.isel(time=thinned(path.sizes["time"], most))
@@ -89,11 +92,11 @@ def compare(material: ReportData) -> list[tuple[Compared | None, Compared]]:
             energy.add(both, path)
         for spread in spreads if shared else ():
             spread.add(both)
-    found, n, out = energy.result(), len(spreads), []
+    energies, n, out = energy.result(), len(spreads), []
     for f, spread in enumerate(spreads):
         over_time = _quantiles(times, spread.result()) if shared else None
         modes = np.arange(1, law.n_modes // n + 1)
-        out.append((over_time, _quantiles(modes, found[:, f::n])))
+        out.append((over_time, _quantiles(modes, energies[:, f::n])))
     return out
 
 
@@ -101,10 +104,10 @@ class _Spread:
     """``1/|D| int Var X dx`` at each time; the mean square about the law's mean for one path."""
 
     def __init__(self, material: ReportData, times: Array) -> None:
-        self._own = getattr(material, "own", slice(None))
+        self._indices = getattr(material, "indices", slice(None))
         self._weights = spatial_weights(material.domain, material.points)
         single = material.fields.sizes["path"] < 2
-        self._known = material.mean(times, MEAN_DRAWS) if single else None
+        self._mean = material.mean(times, MEAN_DRAWS) if single else None
         shape = (1 + DRAWS, len(times), len(material.points))
         self._count, self._sum, self._squares = (
             np.zeros(shape[1:]),
@@ -113,20 +116,20 @@ class _Spread:
         )
 
     def add(self, values: Array) -> None:
-        """Take in one path of the data and its draws, (1 + DRAWS, T, M), of all fields."""
-        values = values[..., self._own]
-        seen = ~np.isnan(values)
-        values = np.where(seen, values - (0.0 if self._known is None else self._known), 0.0)
-        self._count += seen[0]
+        """Add one path of the data and its draws, (1 + DRAWS, T, M), of all fields."""
+        values = values[..., self._indices]
+        observed = ~np.isnan(values)
+        values = np.where(observed, values - (0.0 if self._mean is None else self._mean), 0.0)
+        self._count += observed[0]
         self._sum += values
         self._squares += values**2
 
     def result(self) -> Array:
-        """(1 + DRAWS, T), NaN where no point was seen often enough."""
+        """(1 + DRAWS, T), NaN where no point has enough observations."""
         n = self._count
-        least = 1 if self._known is not None else 2
+        least = 1 if self._mean is not None else 2
         with np.errstate(invalid="ignore", divide="ignore"):
-            if self._known is not None:
+            if self._mean is not None:
                 variance = self._squares / n
             else:
                 variance = (self._squares - self._sum**2 / n) / (n - 1)
@@ -149,22 +152,24 @@ class _Energy:
         dynamics = material.law.dynamics
         cost = material.fields.sizes["time"] * dynamics.n_modes**3
         # A law that is not linear goes from step to step: a thousand times as slow.
-        many = WORK / cost if isinstance(dynamics, Linear) else FEWEST
-        self.most_paths = max(FEWEST, int(many))
+        many = MAX_SMOOTHING_COST / cost if isinstance(dynamics, Linear) else MIN_PATHS
+        self.most_paths = max(MIN_PATHS, int(many))
 
     def add(self, values: Array, path: xr.DataArray) -> None:
-        """Take in one path of the data and its draws, (1 + DRAWS, T, M)."""
+        """Add one path of the data and its draws, (1 + DRAWS, T, M)."""
         if not np.isfinite(values[0]).any():
             return
         fields = path.expand_dims(path=np.arange(len(values))).copy(data=values)
         law = self._material.law
-        own = observed_for_law(law, self._material.alone(fields)).at_observed_points()
-        basis, space = modes_at(law, own.places), noisy_state_space(law, own)
+        observed = observed_for_law(law, self._material.alone(fields)).at_observed_points()
+        basis, space = modes_at(law, observed.places), noisy_state_space(law, observed)
         states = np.eye(basis.shape[1])[: law.n_modes]
-        found = smooth_fields(own.values, own.times, basis, space, states, weights_of(law, own))
-        n = found.mean.shape[1]
-        rows = n // 2 + thinned(n - n // 2, ROWS)  # the initial state has decayed by then
-        self._total += (found.mean[:, rows] ** 2 + found.variance[:, rows]).sum(1)
+        smoothed = smooth_fields(
+            observed.values, observed.times, basis, space, states, weights_of(law, observed)
+        )
+        n = smoothed.mean.shape[1]
+        rows = n // 2 + thinned(n - n // 2, ENERGY_TIMES)  # the initial state has decayed by then
+        self._total += (smoothed.mean[:, rows] ** 2 + smoothed.variance[:, rows]).sum(1)
         self._count += len(rows)
 
     def result(self) -> Array:
@@ -177,7 +182,7 @@ def _quantiles(at: Array, values: Array) -> Compared:
     return Compared(at, values[0], low, middle, high)
 
 
-# ---------- Section: variance over time and energy of the modes, data against draws of the law
+# ---------- Section: variance over time and energy of the modes
 
 
 def moments_section(material: ReportData) -> Section:
@@ -187,8 +192,8 @@ def moments_section(material: ReportData) -> Section:
         "same gaps and noise. About 95 % of the points should lie inside the band."
     )
     figures = tuple(
-        own.named(_moments_figure(own, *found))
-        for own, found in zip(material.each, compare(material), strict=True)
+        field_data.named(_moments_figure(field_data, *statistics))
+        for field_data, statistics in zip(material.each, compare(material), strict=True)
     )
     return Section("moments", "Variance and energy", lead, figures)
 
@@ -202,14 +207,14 @@ def _moments_figure(material: ReportData, over_time: Compared | None, energy: Co
     axes: dict[str, dict] = {}
     if over_time is not None:
         when = material.clock(over_time.at)
-        traces += _compared(over_time, when.positions, "")
+        traces += _comparison_traces(over_time, when.positions, "")
         axes |= {
             "xaxis": axis(when.title, domain=[0.0, 0.44], **when.axis),
             "yaxis": axis(rangemode="tozero"),
         }
         titles.append(panel_title(f"{title} over time", 0.0))
     suffix = "2" if over_time is not None else ""
-    traces += _compared(energy, energy.at.tolist(), suffix, legend=over_time is None)
+    traces += _comparison_traces(energy, energy.at.tolist(), suffix, legend=over_time is None)
     axes[f"xaxis{suffix}"] = axis("mode n", domain=list(right), anchor=f"y{suffix}")
     axes[f"yaxis{suffix}"] = log_axis(energy.data, anchor=f"x{suffix}")
     figure_layout = layout(**axes, annotations=titles, margin={"l": 64, "r": 24, "t": 70, "b": 52})
@@ -224,55 +229,55 @@ def _moments_figure(material: ReportData, over_time: Compared | None, energy: Co
     )
 
 
-def _compared(part: Compared, x: list, axes: str, legend: bool = True) -> list[dict]:
+def _comparison_traces(compared: Compared, x: list, axes: str, legend: bool = True) -> list[dict]:
     where = {"xaxis": f"x{axes}", "yaxis": f"y{axes}", "type": "scatter"}
-    edges = band(x, part.low, part.high, "@lawband", "95 % of draws", **where)
+    edges = band(x, compared.low, compared.high, "@lawband", "95 % of draws", **where)
     edges[1]["showlegend"] = legend
     mode = "markers" if len(x) < 60 else "lines"
     return [
         *edges,
-        {**where, "mode": "lines", "x": x, "y": packed(part.middle), "name": "median of draws",
+        {**where, "mode": "lines", "x": x, "y": packed(compared.middle), "name": "median of draws",
          "line": {"color": "@law", "width": 1.5, "dash": "dash"}, "showlegend": legend},
-        {**where, "mode": mode, "x": x, "y": packed(np.asarray(part.data)), "name": "data",
+        {**where, "mode": mode, "x": x, "y": packed(np.asarray(compared.data)), "name": "data",
          "marker": {"color": "@data", "size": 6}, "line": {"color": "@data", "width": 1.6},
          "showlegend": legend},
     ]  # fmt: skip
 
 
-# ---------- A path of the data and a draw of the law as maps at one time
+# ---------- Maps of an observed path and a draw
 
 
-#: Most times to walk through, of one pair of paths and of all.
+#: Largest number of map times, of one pair of paths and of all pairs.
 MAP_TIMES, ALL_TIMES = 24, 36
-#: Pixels that a row needs besides its maps, and part of the width that maps take.
-ROOM, RIGHT = 70, 0.94
+#: Pixels of a row beyond its maps, and the share of the width for maps.
+ROW_MARGIN, MAP_WIDTH = 70, 0.94
 
 
 def sample_maps(
-    material: ReportData, canvas: Canvas, seen: list[xr.DataArray], drawn: list[Array]
+    material: ReportData, canvas: Canvas, observed: list[xr.DataArray], drawn: list[Array]
 ) -> Figure:
     """Maps of paths (time, point) that share their times; land is empty in draws, too."""
-    times = seen[0]["time"].values
-    at = thinned(len(times), min(MAP_TIMES, max(ALL_TIMES // len(seen), 8)))
+    times = observed[0]["time"].values
+    at = thinned(len(times), min(MAP_TIMES, max(ALL_TIMES // len(observed), 8)))
     when, start = material.clock(times[at]), len(at) // 2
-    rows = {"data": [path.values[at] for path in seen], "draw": [path[at] for path in drawn]}
+    rows = {"data": [path.values[at] for path in observed], "draw": [path[at] for path in drawn]}
     arrays = {
-        name: canvas.shown(np.where(material.seen, np.stack(row), np.nan))
+        name: canvas.shown(np.where(material.ever_observed, np.stack(row), np.nan))
         for name, row in rows.items()
     }
-    panels, inner, maps = _panels(canvas)
+    panels, inner, maps = _map_panels(canvas)
     colours = scale(arrays["data"].ravel())
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     binds, titles = [], []
     for k, (name, title) in enumerate((("data", "data"), ("draw", "draw from the law"))):
         suffix, (right, up) = "2" if k else "", panels[k]
-        bar = {} if k else colour_bar("", RIGHT + 0.01, len=1.0)
+        bar = {} if k else colour_bar("", MAP_WIDTH + 0.01, len=1.0)
         traces += canvas.draw(arrays[name][0, start], suffix, **colours, **bar)
         binds.append(canvas.bind(len(traces) - 1, name, ("pair", "time")))
         axes |= canvas.axes(suffix, right, up, first=right[0] == 0.0)
         titles.append(panel_title(title, right[0], up[1] + 3 / inner))
-    labels = [f"path {path['path'].item()}, draw {i + 1}" for i, path in enumerate(seen)]
+    labels = [f"path {path['path'].item()}, draw {i + 1}" for i, path in enumerate(observed)]
     caption = "An observed path and a draw from the law at the chosen time, on one colour scale."
     return Figure(
         "samples", f"{caption} {canvas.note}".strip(), traces,
@@ -284,27 +289,27 @@ def sample_maps(
     )  # fmt: skip
 
 
-def _panels(
+def _map_panels(
     canvas: Canvas,
 ) -> tuple[list[tuple[list[float], list[float]]], int, tuple[tuple[int, int], ...]]:
-    """Where both maps stand (right, up), pixels of their height, and the part that is maps."""
+    """Domains of both maps (right, up), height in pixels, and the pixel ranges of the maps."""
     if canvas.is_wide:
         high = canvas.height()
-        rows = (high + 2 * ROOM - 26, ROOM - 26)
-        inner = 2 * (high + ROOM)
-        places = [([0.0, RIGHT], [low / inner, (low + high) / inner]) for low in rows]
+        rows = (high + 2 * ROW_MARGIN - 26, ROW_MARGIN - 26)
+        inner = 2 * (high + ROW_MARGIN)
+        places = [([0.0, MAP_WIDTH], [low / inner, (low + high) / inner]) for low in rows]
         return places, inner, tuple((low, low + high) for low in reversed(rows))
-    high = canvas.height(PAGE // 2)
-    inner, low = high + ROOM, ROOM - 26
+    high = canvas.height(PAGE_WIDTH // 2)
+    inner, low = high + ROW_MARGIN, ROW_MARGIN - 26
     up = [low / inner, (low + high) / inner]
-    half = RIGHT / 2
-    return [([0.0, half - 0.03], up), ([half + 0.03, RIGHT], up)], inner, ((low, low + high),)
+    half = MAP_WIDTH / 2
+    return [([0.0, half - 0.03], up), ([half + 0.03, MAP_WIDTH], up)], inner, ((low, low + high),)
 
 
-# ---------- Section: paths drawn from the law beside paths of the data
+# ---------- Section: draws beside observed paths
 
 
-#: Most times and points of an image.
+#: Largest numbers of times and points of an image.
 IMAGE_TIMES, POINTS = 200, 100
 
 
@@ -314,7 +319,7 @@ def samples_section(material: ReportData) -> Section:
         "New paths drawn from the learned law, observation noise included, at the times and "
         "points of the data. If the law is right, nobody can tell the two rows apart."
     )
-    figures = tuple(own.named(_samples_figure(own)) for own in material.each)
+    figures = tuple(field_data.named(_samples_figure(field_data)) for field_data in material.each)
     return Section("samples", "Sample paths beside data", lead, figures)
 
 
@@ -327,23 +332,23 @@ def _samples_figure(material: ReportData) -> Figure:
         for i, path in zip(at, paths, strict=True)
     ]
     if material.canvas is None:
-        return _images(material, paths, drawn)
+        return _image_rows(material, paths, drawn)
     return sample_maps(material, material.canvas, paths, drawn)
 
 
-def _images(material: ReportData, seen: list[xr.DataArray], drawn: list[Array]) -> Figure:
-    n = len(seen)
-    colours = scale(np.concatenate([p.values.ravel() for p in seen]))
+def _image_rows(material: ReportData, observed: list[xr.DataArray], drawn: list[Array]) -> Figure:
+    n = len(observed)
+    colours = scale(np.concatenate([p.values.ravel() for p in observed]))
     traces, axes, titles = [], {}, []
     width = (0.94 - 0.04 * (n - 1)) / n
-    data = [path.values for path in seen]
+    data = [path.values for path in observed]
     for row, (paths, y) in enumerate(((data, (0.57, 0.97)), (drawn, (0.0, 0.40)))):
         for column, path in enumerate(paths):
             number = row * n + column + 1
             suffix = "" if number == 1 else str(number)
             x0 = column * (width + 0.04)
             t, x = thinned(len(path), IMAGE_TIMES), thinned(path.shape[1], POINTS)
-            when = material.clock(seen[column]["time"].values[t])
+            when = material.clock(observed[column]["time"].values[t])
             bar = colour_bar("", 0.95, len=1.0) if number == 1 else {}
             traces.append(image(path[np.ix_(t, x)], when.positions, material.points[x],
                                 suffix, **colours, **bar))  # fmt: skip
@@ -353,7 +358,7 @@ def _images(material: ReportData, seen: list[xr.DataArray], drawn: list[Array]) 
             axes[f"yaxis{suffix}"] = axis("" if column else material.axes[0], domain=list(y),
                                           anchor=f"x{suffix}", showgrid=False,
                                           showticklabels=column == 0)  # fmt: skip
-            text = f"draw {column + 1}" if row else f"data, path {seen[column]['path'].item()}"
+            text = f"draw {column + 1}" if row else f"data, path {observed[column]['path'].item()}"
             titles.append(panel_title(text, x0, y[1] + 0.005))
     suffixes = ["" if k == 0 else str(k + 1) for k in range(2 * n)]
     return Figure(

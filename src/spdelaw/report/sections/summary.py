@@ -17,14 +17,14 @@ from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
 
-# ---------- Decay rates and noise strengths of a law with intervals, modes coupled or not
+# ---------- Decay rates and noise variances of a law with intervals
 
 
 Array = np.ndarray
 
 
 class Rates(NamedTuple):
-    """What a report shows of drift and noise.
+    """Parameters of drift and noise that a report shows.
 
     Attributes:
         decay: decay rate of each mode, or of each eigenmode of a drift that couples modes;
@@ -45,9 +45,9 @@ def rates(law: Law) -> Rates | None:
         return None
     if "eigenvalue" in p:
         return Rates(p["eigenvalue"].values, p["noise_variance"].values, "mode")
-    own = np.arange(law.n_modes)
+    diagonal = np.arange(law.n_modes)
     decay, noise = law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values
-    return Rates(decay, noise[own, own], "eigenmode")
+    return Rates(decay, noise[diagonal, diagonal], "eigenmode")
 
 
 def mode_names(law: Law) -> list[str]:
@@ -59,24 +59,24 @@ def mode_names(law: Law) -> list[str]:
 
 
 def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:
-    """Decay rates and noise variances of an equation in the order of the law's own."""
+    """Decay rates and noise variances of an equation, in the order of the law's."""
     n = min(law.n_modes, truth.n_modes)
     if "eigenvalue" in law.parameters:
         return np.diag(truth.drift_matrix)[:n], truth.noise_variance[:n]
     # A pair of complex eigenvalues is one eigenmode.
-    found = np.linalg.eigvals(truth.drift_matrix[:n, :n])
-    return np.sort(found[found.imag >= 0].real), truth.noise_variance[:n]
+    eigenvalues = np.linalg.eigvals(truth.drift_matrix[:n, :n])
+    return np.sort(eigenvalues[eigenvalues.imag >= 0].real), truth.noise_variance[:n]
 
 
-# ---------- The report in plain words: what was learned, how sure, does the model fit
+# ---------- The summary: what was learned, how certain, does the model fit
 
 
-#: Relative half-width of an interval that counts as sharp, and as a guess.
-SHARP, LOOSE = 0.15, 1.0
-#: The same beyond which it says nothing.
-FARTHEST = 10.0
+#: Relative half-widths up to which an interval is sharp, and beyond which it is loose.
+SHARP_WIDTH, LOOSE_WIDTH = 0.15, 1.0
+#: The largest relative half-width that is printed.
+WIDEST = 10.0
 #: Sentences of advice on a card.
-ADVICE = 3
+MAX_ADVICE = 3
 
 
 class Answer(NamedTuple):
@@ -96,17 +96,17 @@ class Answer(NamedTuple):
 
 
 def answers(material: ReportData) -> tuple[Answer, Answer, Answer]:
-    """What was learned, how sure, does it fit."""
-    return _learned(material), _sure(material), _fits(material)
+    """What was learned, how certain, does it fit."""
+    return _learned(material), _certainty(material), _fits(material)
 
 
 def _learned(material: ReportData) -> Answer:
     law, sizes = material.law, material.description["sizes"]
     sentences = [
         f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
-        f"{law.info.n_points} points, {_where(material)}.",
-        *_dynamics(material),
-        _noise(material),
+        f"{law.info.n_points} points, {_location(material)}.",
+        *_dynamics_sentences(material),
+        _noise_sentence(material),
     ]
     steps = law.info.get("preparation", [])
     sentences += [f"Before the fit: {'; '.join(steps)}."] if steps else []
@@ -121,20 +121,20 @@ def _learned(material: ReportData) -> Answer:
     return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
 
 
-def _dynamics(material: ReportData) -> list[str]:
-    """How fast the modes forget and which is kicked most, or the name of other dynamics."""
-    found = rates(material.law)
+def _dynamics_sentences(material: ReportData) -> list[str]:
+    """Slowest and fastest mode and the strongest noise, or the name of other dynamics."""
+    law_rates = rates(material.law)
     if isinstance(material.law.dynamics, Reacting):
         return _equations(material.law)
-    if found is None:
+    if law_rates is None:
         return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
-    lam, noise, kind = found
+    lam, noise, kind = law_rates
     slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
-    unit = _unit(material)
+    unit = _time_unit(material)
     return [
         f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
-        f"{_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
-        f"{_time(lam[fast], unit)}.",
+        f"{_memory_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
+        f"{_memory_time(lam[fast], unit)}.",
         f"Forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
     ]
 
@@ -163,22 +163,22 @@ def _summand(value: float, name: str) -> str:
     return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
 
 
-def _noise(material: ReportData) -> str:
+def _noise_sentence(material: ReportData) -> str:
     law = material.law
     std = np.sqrt(np.mean(law.observation_variance))
     if std == 0:
         return "No observation noise was found."
-    told = f"An observation has noise of standard deviation {std:.3g}"
+    sentence = f"An observation has noise of standard deviation {std:.3g}"
     if not isinstance(law.dynamics, Linear):
-        return f"{told}."
+        return f"{sentence}."
     total = float(law.equation.variance([law.times[-1]]).values[0].sum())
     size = np.sqrt(total / law.domain.volume)
-    return f"{told}, beside {size:.3g} for the field's own fluctuation."
+    return f"{sentence}, beside {size:.3g} for the field's own fluctuation."
 
 
-def _sure(material: ReportData) -> Answer:
+def _certainty(material: ReportData) -> Answer:
     law = material.law
-    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _tables(law).values()]
+    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _judged_intervals(law).values()]
     widths = np.concatenate([*parts, np.zeros(0)])
     named = law.info.get("identifiability", {}).get("undetermined", [])
     lost = int((~np.isfinite(widths) | (widths > 3)).sum())
@@ -186,11 +186,11 @@ def _sure(material: ReportData) -> Answer:
         lost, sum(str(name).startswith(("eigenvalue[", "noise_variance[")) for name in named)
     )
     level = 100 * float(law.parameters.attrs["interval_level"])
-    known = widths[np.isfinite(widths)]
-    middle = float(np.median(known)) if known.size else np.inf
+    finite = widths[np.isfinite(widths)]
+    middle = float(np.median(finite)) if finite.size else np.inf
     half = [
-        f"{_reach(float(np.median(w)))} around {what}"
-        for what, w in zip(_tables(law), parts, strict=True)
+        f"{_relative_width(float(np.median(w)))} around {what}"
+        for what, w in zip(_judged_intervals(law), parts, strict=True)
     ]
     sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
     if not lost:
@@ -200,31 +200,33 @@ def _sure(material: ReportData) -> Answer:
             f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
         )
     sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
-    if lost > len(widths) // 3 or middle > LOOSE:
+    if lost > len(widths) // 3 or middle > LOOSE_WIDTH:
         return Answer("How sure", "Only roughly", sentences, "bad")
     if not material.card.check.fits:
         sentences.append("The model does not fit: these intervals are too narrow for the truth.")
         return Answer("How sure", "Not, as the model does not fit", sentences, "bad")
-    if middle > SHARP or lost:
+    if middle > SHARP_WIDTH or lost:
         return Answer("How sure", "Fairly", sentences, "fair")
     return Answer("How sure", "Sharply", sentences, "good")
 
 
-def _reach(share: float) -> str:
-    """Half of an interval, relative to its estimate."""
-    if not share < FARTHEST:
-        return f"more than ± {100 * FARTHEST:,.0f} %"
+def _relative_width(share: float) -> str:
+    """Half-width of an interval relative to its estimate, as text."""
+    if not share < WIDEST:
+        return f"more than ± {100 * WIDEST:,.0f} %"
     return f"± {100 * share:.2g} %" if share < 1 else f"± {100 * share:.0f} %"
 
 
-def _tables(law: Law) -> dict[str, Array]:
-    """Intervals (n, 4) of what is judged: the two spectra, or the numbers of other dynamics."""
-    found = rates(law)
-    if found is not None:
-        return {"an eigenvalue": found.decay, "a noise variance": found.noise}
-    own = {str(n).replace("_", " "): v.values.reshape(-1, 4) for n, v in law.parameters.items()}
-    known = {name: v[v[:, 1] > 0] for name, v in own.items()}
-    return {name: v for name, v in known.items() if len(v) and "initial" not in name}
+def _judged_intervals(law: Law) -> dict[str, Array]:
+    """Intervals (n, 4) to judge: of the two spectra, or of the parameters of other dynamics."""
+    law_rates = rates(law)
+    if law_rates is not None:
+        return {"an eigenvalue": law_rates.decay, "a noise variance": law_rates.noise}
+    intervals = {
+        str(n).replace("_", " "): v.values.reshape(-1, 4) for n, v in law.parameters.items()
+    }
+    estimated = {name: v[v[:, 1] > 0] for name, v in intervals.items()}
+    return {name: v for name, v in estimated.items() if len(v) and "initial" not in name}
 
 
 def _notes(notes: list[str]) -> list[str]:
@@ -249,43 +251,46 @@ def _fits(material: ReportData) -> Answer:
         return Answer("Does the model fit?", "Not checked", sentences, "fair")
     if check.fits:
         return Answer("Does the model fit?", "Yes", sentences, "good")
-    sentences += [f"What to try: {line}." for line in check.advice[:ADVICE]]
+    sentences += [f"What to try: {line}." for line in check.advice[:MAX_ADVICE]]
     sentences.append("Numbers above describe the best law of this form, not the truth.")
     return Answer("Does the model fit?", "No", sentences, "bad")
 
 
 def _against_truth(distance: dict[str, Any]) -> str:
-    told = (
+    sentence = (
         "The truth is known here: the largest error of a spectrum is "
         f"{distance['largest_z']:.1f} standard errors"
     )
     if not np.isfinite(distance["kl_per_path"]):
-        return told + "; the initial states are of different kinds, so their laws have no distance."
+        return (
+            sentence
+            + "; the initial states are of different kinds, so their laws have no distance."
+        )
     return (
-        f"{told}, and the distance of the laws (KL) is {distance['kl_per_path']:.2g} nats per path "
-        f"where maximum likelihood makes {distance['kl_limit']:.2g} on average."
+        f"{sentence}, and the distance of the laws (KL) is {distance['kl_per_path']:.2g} nats per "
+        f"path where maximum likelihood makes {distance['kl_limit']:.2g} on average."
     )
 
 
-def _where(material: ReportData) -> str:
+def _location(material: ReportData) -> str:
     domain = material.law.domain
     if isinstance(domain, Fields):
-        return f"of the fields {' and '.join(domain.names)}, on {_place(domain.domain)}"
-    return f"on {_place(domain)}"
+        return f"of the fields {' and '.join(domain.names)}, on {_domain_text(domain.domain)}"
+    return f"on {_domain_text(domain)}"
 
 
-def _place(domain: AbstractDomain) -> str:
+def _domain_text(domain: AbstractDomain) -> str:
     if isinstance(domain, Interval):
         return f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
     return "the weighted line" if isinstance(domain, Line) else str(domain)
 
 
-def _time(row: Array, unit: str) -> str:
+def _memory_time(row: Array, unit: str) -> str:
     estimate, _, lower, upper = row
-    told = f"1/λ = {number(1 / estimate)}{unit}"
+    text = f"1/λ = {number(1 / estimate)}{unit}"
     if np.isfinite([lower, upper]).all() and lower > 0 and upper > lower:
-        told += f" ({number(1 / upper)} to {number(1 / lower)})"
-    return told
+        text += f" ({number(1 / upper)} to {number(1 / lower)})"
+    return text
 
 
 def number(value: float) -> str:
@@ -293,7 +298,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
-def _unit(material: ReportData) -> str:
+def _time_unit(material: ReportData) -> str:
     name = "path_time" if material.own_times else "time"
     units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
     return f" {units}" if units else ""
