@@ -204,7 +204,7 @@ def test_pieces_of_any_chunks_are_the_whole(path, time, seed):
     values = np.random.default_rng(seed).standard_normal((6, 5, 3))
     lazy = da.from_array(values, chunks=(path, time, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executors_module, "ENOUGH", 1.0)
+        patch.setattr(executors_module, "MIN_BLOCK_BYTES", 1.0)
         pieces = pieces_of(lazy)
     assert [part.stop - part.start for part in pieces.times] == list(lazy.chunks[1])
     rebuilt = [np.concatenate([p.compute() for p in block], axis=1) for block in pieces.blocks]

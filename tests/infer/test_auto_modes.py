@@ -13,8 +13,8 @@ from spdelaw.data.observed import observe
 from spdelaw.infer.engines.candidates import (
     MOST_COUPLED,
     MOST_GAPPY,
-    MOST_OWN,
-    ROWS,
+    MOST_PER_PATTERN,
+    ROWS_PER_COUPLING,
     choose_modes,
     likeliest_total,
     needed_nuisance,
@@ -43,15 +43,22 @@ def test_a_mean_that_no_modes_hold_has_few_nuisance_modes():
     """Raw sea-surface temperatures had 60, and dense laws of them did not end."""
     rough = np.where(np.arange(80) % 3, 10.0, -10.0)
     decision = needed_nuisance(map_of(rough), 4)
-    assert decision.answer == MOST_OWN - 4
+    assert decision.answer == MOST_PER_PATTERN - 4
     assert decision.compared["residual_correlation"] > 0.9
     assert decision.compared["residual_mean"] > 0.9
     assert needed_nuisance(map_of(rough), 24).answer == 0
 
 
+COUPLED = len(TIMES) // ROWS_PER_COUPLING
+
+
 @pytest.mark.parametrize(
     ("missing", "couples", "most"),
-    [(0.1, False, MOST_GAPPY), (0.0, True, len(TIMES) // ROWS), (0.1, True, len(TIMES) // ROWS)],
+    [
+        (0.1, False, MOST_GAPPY),
+        (0.0, True, len(TIMES) // ROWS_PER_COUPLING),
+        (0.1, True, len(TIMES) // ROWS_PER_COUPLING),
+    ],
 )
 def test_chosen_modes_are_no_more_than_tell(missing, couples, most):
     steps = np.where(np.arange(80) < 37, 5.0, -5.0)  # any number of modes gains

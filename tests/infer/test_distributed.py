@@ -47,7 +47,7 @@ def client():
 
 @pytest.fixture(autouse=True)
 def _every_chunk_a_block(monkeypatch):
-    monkeypatch.setattr(data_pieces, "ENOUGH", 1.0)
+    monkeypatch.setattr(data_pieces, "MIN_BLOCK_BYTES", 1.0)
 
 
 def fit(data, n_modes, **words):
@@ -67,8 +67,8 @@ SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("whole", "in mem
 @pytest.mark.parametrize("kind", ["gaps", *SLOW])
 def test_the_law_on_a_cluster_is_that_in_memory(client, kind, monkeypatch):
     """Parts of times of a long record stay on their workers and are stitched exactly."""
-    monkeypatch.setattr(data_pieces, "CUTS", 3)
-    monkeypatch.setattr(model_pieces, "LONG", 50)
+    monkeypatch.setattr(data_pieces, "MAX_CUTS", 3)
+    monkeypatch.setattr(model_pieces, "LONG_RECORD_ROWS", 50)
     monkeypatch.setattr(model_pieces, "RECORD_BYTES", 0.0)
     data = {"whole": COMPLETE, "record": record(61)}.get(kind, GAPPY)
     chunks = {"path": 10, "time": 5} if kind in ("whole", "gaps") else {"time": 15}

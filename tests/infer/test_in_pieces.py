@@ -30,7 +30,7 @@ LAND = np.r_[10:20]
 
 @pytest.fixture(autouse=True)
 def _every_chunk_a_block(monkeypatch):
-    monkeypatch.setattr(data_pieces, "ENOUGH", 1.0)
+    monkeypatch.setattr(data_pieces, "MIN_BLOCK_BYTES", 1.0)
 
 
 def fit(data, n_modes, **words):
@@ -59,13 +59,13 @@ def test_data_have_the_same_law_whatever_the_chunks(laws, path, time, x):
 @pytest.mark.parametrize("data", [GAPPY, pytest.param(COMPLETE, marks=pytest.mark.slow)])
 def test_coupled_modes_in_pieces(data, monkeypatch):
     """Drawn states too: those of a block were once drawn from one generator."""
-    log_likelihoods, draw = [], starts_module._drawn
+    log_likelihoods, draw = [], starts_module._drawn_state_posteriors
 
     def listen(problem, start):
         log_likelihoods.append([one.start_value() for one in draw(problem, start)])
         return draw(problem, start)
 
-    monkeypatch.setattr(starts_module, "_drawn", listen)
+    monkeypatch.setattr(starts_module, "_drawn_state_posteriors", listen)
     words = {"drift": "dense", "nuisance": 0}
     same_numbers(fit(data, 2, **words), fit(data.chunk(path=10, time=4), 2, **words), 1e-7)
     half = len(log_likelihoods) // 2

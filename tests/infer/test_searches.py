@@ -18,7 +18,7 @@ from spdelaw.infer.assemble import _decaying
 from spdelaw.infer.engines.filter_route import build_objective
 from spdelaw.infer.model import Model
 from spdelaw.infer.objective import _root_of_inverse
-from spdelaw.infer.optimise import ENOUGH, SEARCH_SECONDS, maximise
+from spdelaw.infer.optimise import MINIMUM_EVALUATIONS, SEARCH_SECONDS, maximise
 from spdelaw.infer.parameters import Covariance, OperatorTied, Stable
 from spdelaw.infer.pipeline import clear_errors
 from spdelaw.processes import operators
@@ -108,8 +108,8 @@ def test_a_search_of_slow_evaluations_is_bounded_and_keeps_its_best():
 
     free, many = climb(0.0, polish=False)
     bound, few = climb(SEARCH_SECONDS, polish=False)  # one evaluation would take all of it
-    assert many > 2 * ENOUGH
-    assert few < 1.3 * ENOUGH
+    assert many > 2 * MINIMUM_EVALUATIONS
+    assert few < 1.3 * MINIMUM_EVALUATIONS
     assert banana(np.zeros(80))[0] < bound.value <= free.value
     short, _ = climb(SEARCH_SECONDS)
     assert not short.converged
@@ -167,7 +167,7 @@ def test_starts_are_stable_and_positive():
 def test_a_long_search_tells_how_far_it_is(monkeypatch, capsys):
     fields, states = small(4, noise=0.05), []
     monkeypatch.setattr(optimise_module, "PATIENCE", 0.0)
-    monkeypatch.setattr(optimise_module, "EVERY", 0.0)
+    monkeypatch.setattr(optimise_module, "REPORT_INTERVAL", 0.0)
     law = sl.fit(fields, INTERVAL, 3, mean="zero", progress=states.append)
     assert [state.evaluations for state in states] == list(range(1, len(states) + 1))
     assert len(states) >= law.info["convergence"]["evaluations"]

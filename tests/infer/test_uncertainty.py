@@ -9,7 +9,7 @@ from tests.infer.recovery import estimates
 
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
-from spdelaw.infer.assemble import identifiability, in_words
+from spdelaw.infer.assemble import identifiability, identifiability_messages
 
 #: Allowed multiple of the expected divergence p / (2 M).
 KL_FACTOR = 1.5
@@ -115,7 +115,7 @@ def test_what_is_unknown_is_said_in_one_line():
     """Once 47 names one after the other."""
     labels = [f"eigenvalue[{n}]" for n in (1, 2, 3, 5, 7, 8)] + ["noise_variance[2]"]
     groups = {"undetermined": [*labels, "observation_std"], "inseparable": [], "silent": []}
-    (line,) = in_words(groups)
+    (line,) = identifiability_messages(groups)
     names = "eigenvalue[1-3, 5, 7-8], noise_variance[2] and observation_std: their intervals"
     assert line.startswith(f"the data do not determine {names}")
 

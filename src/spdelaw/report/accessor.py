@@ -49,9 +49,11 @@ class LawPlots:
         return plot_law_energy(self._law, time).axes[0]
 
     def field(self, data: Any, path: int = 0) -> list[Axes]:
-        """One path observed, reconstructed, and how sure that is; axes of the three panels."""
-        law, seen = self._in_units(data, path)
-        return plot_reconstruction(self._shown(law, seen), self._result(law, seen)).axes[:3]
+        """One path observed, reconstructed, and the standard deviation; axes of the panels."""
+        law, observed = self._observed_path(data, path)
+        return plot_reconstruction(
+            self._in_user_units(law, observed), self._predict(law, observed)
+        ).axes[:3]
 
     def forecast(
         self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
@@ -63,22 +65,26 @@ class LawPlots:
         in the order of the domain: x, (x, y) of a box whatever x and y are called, (lat, lon) of a
         sphere; the nearest one is drawn.
         """
-        law, seen = self._in_units(history, path)
-        result = self._result(law, seen, forecast_times(law, seen.fields, times, steps))
-        later = None if truth is None else self._shown(law, self._in_units(truth, path)[1])
-        at = self._in_order(point, space_names(result["mean"].isel(path=0)))
-        return plot_forecast(self._shown(law, seen), result, later, point=at, ax=ax).axes[0]
+        law, observed = self._observed_path(history, path)
+        result = self._predict(law, observed, forecast_times(law, observed.fields, times, steps))
+        later = (
+            None if truth is None else self._in_user_units(law, self._observed_path(truth, path)[1])
+        )
+        at = self._in_figure_order(point, space_names(result["mean"].isel(path=0)))
+        return plot_forecast(
+            self._in_user_units(law, observed), result, later, point=at, ax=ax
+        ).axes[0]
 
-    def _in_order(self, point: Any, shown: tuple[str, ...]) -> Any:
-        """A point of the domain in the order in which figures name its coordinates."""
+    def _in_figure_order(self, point: Any, shown: tuple[str, ...]) -> Any:
+        """Coordinates of a point in the order that figures use."""
         coords = self._law.info.get("labels", {}).get("coords", {})
-        own = [coords.get(d, {}).get("original_name", d) for d in self._law.domain.dims]
-        if np.ndim(point) == 0 or len(point) != len(shown) or sorted(own) != sorted(shown):
+        domain_order = [coords.get(d, {}).get("original_name", d) for d in self._law.domain.dims]
+        if np.ndim(point) == 0 or len(point) != len(shown) or sorted(domain_order) != sorted(shown):
             return point
-        return tuple(point[own.index(name)] for name in shown)
+        return tuple(point[domain_order.index(name)] for name in shown)
 
-    def _in_units(self, data: Any, path: int) -> tuple[Law, Observed]:
-        """One path as the law sees it, and the law with the names that figures know."""
+    def _observed_path(self, data: Any, path: int) -> tuple[Law, Observed]:
+        """The law with the names that figures use, and one path less its mean."""
         law = self._law
         labels = dict(law.info.get("labels", {}))
         kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
@@ -87,21 +93,25 @@ class LawPlots:
             dated=False
         )
 
-    def _shown(self, law: Law, own: Observed) -> xr.DataArray:
-        """What was seen, in the units and dates of the data."""
-        name, seen = str(law.info.get("labels", {}).get("name", "field")), own.labelled
-        shown = to_user(law, seen.drop_attrs(deep=False).to_dataset(name=name), _dates(law), seen)
+    def _in_user_units(self, law: Law, observed: Observed) -> xr.DataArray:
+        """Observed values in the units and dates of the data."""
+        name, labelled = str(law.info.get("labels", {}).get("name", "field")), observed.labelled
+        shown = to_user(
+            law, labelled.drop_attrs(deep=False).to_dataset(name=name), _dates(law), labelled
+        )
         return shown[name]
 
-    def _result(self, law: Law, own: Observed, times: Any = None) -> xr.Dataset:
+    def _predict(self, law: Law, observed: Observed, times: Any = None) -> xr.Dataset:
         bare = law.without_preparation_and_mean
-        made = bare.reconstruct(own) if times is None else bare.forecast(own, times)
-        return to_user(law, made, _dates(law), own.fields)
+        made = bare.reconstruct(observed) if times is None else bare.forecast(observed, times)
+        return to_user(law, made, _dates(law), observed.fields)
 
     def innovations(self, data: Any) -> list[Axes]:
         """Probabilities of the innovations of data, and their correlation in time."""
-        own = subtract_mean_and_forcing(self._law, data)
-        return plot_innovations(check_model(self._law.without_preparation_and_mean, own)).axes[:2]
+        observed = subtract_mean_and_forcing(self._law, data)
+        return plot_innovations(check_model(self._law.without_preparation_and_mean, observed)).axes[
+            :2
+        ]
 
 
 def _dates(law: Law) -> bool:
