@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.fitted import fitted
 
+import spdelaw as sl
 from spdelaw import _moved
 
 
@@ -55,3 +57,19 @@ def test_the_baselines_are_importable_by_their_documented_old_path(checkout):
     path = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(checkout)!r})\n{code}"]
     run = subprocess.run(path, capture_output=True, text=True, check=True)
     assert run.stdout == "True True\n"
+
+
+def test_renamed_attributes_warn_and_work():
+    law = fitted("complete").law
+    with pytest.warns(DeprecationWarning, match="without_preparation_and_mean"):
+        old = law.bare
+    assert repr(old) == repr(law.without_preparation_and_mean)
+    with pytest.warns(DeprecationWarning, match="supports"):
+
+        class Stale(sl.Engine):
+            honours = frozenset({"drift"})
+
+            def learn(self, observed, domain, n_modes, model, **run):
+                return None
+
+    assert Stale.supports == {"drift"}

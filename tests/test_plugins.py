@@ -42,7 +42,7 @@ def of_version_0_1(observed, domain, n_modes, settings, *, factor=0.5):
 
 
 def registered(monkeypatch, module, name, value):
-    entry = EntryPoint(name, f"{__name__}:{value}", module.GROUP)
+    entry = EntryPoint(name, f"{__name__}:{value}", module.ENTRY_POINT_GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda self: globals()[self.value.split(":")[1]])
     monkeypatch.setattr(module, "entry_points", lambda group: [entry])
 

@@ -61,7 +61,7 @@ def regression(fields, r):
     information, gradient = np.zeros((2, 2)), np.zeros(2)
     for y in fields.values.reshape(len(fields), -1):
         rows = ~np.isnan(y)
-        solved = np.linalg.estimate_with_mean(joint[np.ix_(rows, rows)], design[rows])
+        solved = np.linalg.solve(joint[np.ix_(rows, rows)], design[rows])
         information += design[rows].T @ solved
         gradient += solved.T @ y[rows]
     covariance = np.linalg.inv(information)

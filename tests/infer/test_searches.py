@@ -223,7 +223,7 @@ def test_a_coordinate_known_far_better_than_supposed_hides_no_other():
     scale = np.array([1.0, 1.0, 10.0])
     optimum = search(lambda x: (-0.5 * float(x @ information @ x), -information @ x), scale)
     np.testing.assert_allclose(optimum.information, information, atol=1e-6 * 1e6)
-    for one in (optimum, optimum._replace(bend=None)):
+    for one in (optimum, optimum._replace(hessian=None)):
         root = _root_of_inverse(one, scale)
         np.testing.assert_array_equal(root, np.tril(root))
         np.testing.assert_allclose(root @ root.T, np.linalg.inv(information), rtol=1e-6, atol=1e-12)

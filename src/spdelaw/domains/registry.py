@@ -18,12 +18,12 @@ from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.sphere import Sphere
 from spdelaw.errors import DomainError
 
-GROUP = "spdelaw.domains"
+ENTRY_POINT_GROUP = "spdelaw.domains"
 
 
 def find_domain(name: object) -> type[AbstractDomain] | None:
     """The class that an installed package registered under ``name``, or None."""
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name != name:
             continue
         loaded = entry.load()

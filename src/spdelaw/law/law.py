@@ -489,8 +489,8 @@ class Law:
         return as_html(self)
 
     def __dir__(self) -> list[str]:
-        """What completion shows: public names alone."""
-        return [name for name in super().__dir__() if not name.startswith("_")]
+        """What completion shows: public names, without the deprecated one."""
+        return [name for name in super().__dir__() if not name.startswith("_") and name != "bare"]
 
 
 def state_space_law(
