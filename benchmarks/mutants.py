@@ -99,7 +99,7 @@ MUTANTS = (
            "fields += self.observation_std**2 * z", ("simulation",), "observation_noise"),
     # -- data ------------------------------------------------------------------------------
     Mutant("trend-sign", "means - slope * t_mean", "means + slope * t_mean",
-           ("data",), "climate"),
+           ("data",), "prepare"),
     Mutant("mask-all", "min(round(fraction * size), size - 1)", "min(round(fraction * size), size)",
            ("data",), "mask"),
     Mutant("split-remainders", 'np.argsort(sizes - ideal, kind="stable")',
@@ -150,7 +150,7 @@ MUTANTS = (
            ("report",), "moments"),
     # -- cli -------------------------------------------------------------------------------
     Mutant("least-count", "if not text.isdecimal() or int(text) < least:",
-           "if not text.isdecimal() or int(text) <= least:", ("cli",), "options_reach"),
+           "if not text.isdecimal() or int(text) <= least:", ("cli",), "calls"),
 )  # fmt: skip
 
 
