@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ P_VALUES = ("p_values", "overall")
 ONE_KIND = {"basis": "domain", "drift": "diagonal", "seconds": None}
 
 
+def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
+    """`spdelaw.fit` with the answers that version 0.2 had for what is selected otherwise now."""
+    if "terms" not in words and isinstance(words.get("engine", "exact"), str):
+        words = {"mean": "zero"} | words
+        is_one_path = getattr(data, "sizes", {}).get("path", 1) == 1
+        if is_one_path and "initial" not in words:
+            words["initial"] = "deterministic"
+    return sl.fit(data, *how, **words)
+
+
 def case(function: Callable[[], Flat]) -> Callable[[], Flat]:
     """Register a case under the name of its function."""
     TODAY[function.__name__] = function
@@ -74,19 +85,19 @@ def plain_data() -> Data:
 @functools.cache
 def plain_law() -> sl.Law:
     """Law of `plain_data`."""
-    return sl.fit(plain_data().train, INTERVAL, 2)
+    return fit(plain_data().train, INTERVAL, 2)
 
 
 @functools.cache
 def one_mode_law() -> sl.Law:
     """Law of the first mode alone, which leaves much over."""
-    return sl.fit(plain_data().train, INTERVAL, 1, nuisance=0)
+    return fit(plain_data().train, INTERVAL, 1, nuisance=0)
 
 
 @functools.cache
 def dense_law() -> sl.Law:
     """Law of complete fields whose modes are coupled."""
-    return sl.fit(make(drift=DENSE_DRIFT, n_paths=20, points=9).train, INTERVAL, 3, drift="dense")
+    return fit(make(drift=DENSE_DRIFT, n_paths=20, points=9).train, INTERVAL, 3, drift="dense")
 
 
 @contextlib.contextmanager
@@ -113,40 +124,40 @@ def fields_with_mean(**more: Any) -> Data:
 @case
 def mean_auto() -> Flat:
     data = fields_with_mean()
-    law = sl.fit(data.train, INTERVAL, 2)
+    law = fit(data.train, INTERVAL, 2, mean="auto")
     return fitted(law) | predicted(law, data.new)
 
 
 @case
 def mean_constant_complete() -> Flat:
     data = fields_with_mean(error=0.0)
-    law = sl.fit(data.train, INTERVAL, 2, mean="constant")
+    law = fit(data.train, INTERVAL, 2, mean="constant")
     return fitted(law) | predicted(law, data.new)
 
 
 @case
 def mean_constant_gaps() -> Flat:
     data = fields_with_mean(gaps="random")
-    law = sl.fit(data.train, INTERVAL, 2, mean="constant", initial="stationary")
+    law = fit(data.train, INTERVAL, 2, mean="constant", initial="stationary")
     return fitted(law) | predicted(law, data.new)
 
 
 @case
 def mean_constant_dense() -> Flat:
-    law = sl.fit(fields_with_mean().train, INTERVAL, 2, mean="constant", drift="dense")
+    law = fit(fields_with_mean().train, INTERVAL, 2, mean="constant", drift="dense")
     return fitted(law)
 
 
 @case
 def mean_constant_one_path() -> Flat:
-    law = sl.fit(record(push=constant_push).train, INTERVAL, 2, mean="constant")
+    law = fit(record(push=constant_push).train, INTERVAL, 2, mean="constant")
     return fitted(law)
 
 
 @case
 def mean_given() -> Flat:
     data = fields_with_mean()
-    law = sl.fit(data.train, INTERVAL, 2, mean=data.train.mean(("path", "time")).round(3))
+    law = fit(data.train, INTERVAL, 2, mean=data.train.mean(("path", "time")).round(3))
     return fitted(law) | predicted(law, data.new)
 
 
@@ -156,8 +167,8 @@ def mean_given() -> Flat:
 @case
 def profiles() -> Flat:
     data = noisy(n_paths=3)
-    wide = sl.fit(data.train, INTERVAL, 2, level=0.9)
-    narrow = sl.fit(data.train, INTERVAL, 2, engine=sl.Exact(profile=False))
+    wide = fit(data.train, INTERVAL, 2, level=0.9)
+    narrow = fit(data.train, INTERVAL, 2, engine=sl.Exact(profile=False))
     profiled = {"profiled": list(wide.info.get("profiled", []))}
     return fitted(wide, "profile") | fitted(narrow, "curvature") | profiled
 
@@ -165,7 +176,7 @@ def profiles() -> Flat:
 @case
 def profiles_complete() -> Flat:
     data = make(n_true=2, points=9, n_paths=2)
-    law = sl.fit(data.train, INTERVAL, 2, drift="parametric", fixed={"s": 1.0})
+    law = fit(data.train, INTERVAL, 2, drift="parametric", fixed={"s": 1.0})
     return fitted(law)
 
 
@@ -178,7 +189,7 @@ def value_noise(data: Data) -> xr.DataArray:
 @case
 def noise_per_value() -> Flat:
     data = plain_data()
-    law = sl.fit(data.train, INTERVAL, 2, observation_noise=value_noise(data))
+    law = fit(data.train, INTERVAL, 2, observation_noise=value_noise(data))
     return fitted(law) | dataset("reconstruct", law.reconstruct(data.new))
 
 
@@ -186,14 +197,14 @@ def noise_per_value() -> Flat:
 def noise_coordinate() -> Flat:
     data = plain_data()
     known = data.train.assign_coords(observation_std=value_noise(data))
-    law = sl.fit(known, INTERVAL, 2)
+    law = fit(known, INTERVAL, 2)
     return fitted(law) | predicted(law, known)
 
 
 @case
 def noise_per_point_gaps() -> Flat:
     data = noisy(error=0.05 + 0.02 * np.arange(9), gaps="random")
-    law = sl.fit(data.train, INTERVAL, 2, observation_noise="per_point")
+    law = fit(data.train, INTERVAL, 2, observation_noise="per_point")
     return fitted(law) | predicted(law, data.new)
 
 
@@ -205,13 +216,13 @@ def fields_with_residual() -> Data:
 @case
 def residual_memory() -> Flat:
     data = fields_with_residual()
-    law = sl.fit(data.train, INTERVAL, 2, rest="memory", nuisance=0)
+    law = fit(data.train, INTERVAL, 2, rest="memory", nuisance=0)
     return fitted(law) | predicted(law, data.new)
 
 
 @case
 def residual_auto() -> Flat:
-    law = sl.fit(fields_with_residual().train, INTERVAL, 2, rest="auto")
+    law = fit(fields_with_residual().train, INTERVAL, 2, rest="auto")
     return fitted(law) | predicted(law, fields_with_residual().new)
 
 
@@ -221,7 +232,7 @@ def residual_auto() -> Flat:
 @case
 def law_derived() -> Flat:
     law = dense_law()
-    other = sl.fit(make(n_paths=20, points=9).train, INTERVAL, 3)
+    other = fit(make(n_paths=20, points=9).train, INTERVAL, 3)
     return {
         **fitted(law),
         **dataset("eigenmodes", law.eigenmodes()),
@@ -267,7 +278,7 @@ def law_parameter_draws_dense() -> Flat:
 @case
 def law_saved() -> Flat:
     data = fields_with_residual()
-    law = sl.fit(data.train, INTERVAL, 2, rest="memory", mean="constant", nuisance=0)
+    law = fit(data.train, INTERVAL, 2, rest="memory", mean="constant", nuisance=0)
     with empty_folder() as folder:
         law.save(folder / "law")
         names = sorted(file.name for file in (folder / "law").iterdir())
@@ -279,7 +290,7 @@ def chaos_coordinates() -> Flat:
     from spdelaw.law.prediction import chaos_posterior  # the documented name; `sl` has none
 
     data = noisy(n_paths=4)
-    law = sl.fit(data.train, INTERVAL, 2, engine=sl.Chaos(n_time=4, tail="dropped"))
+    law = fit(data.train, INTERVAL, 2, engine=sl.Chaos(n_time=4, tail="dropped"))
     exact = chaos_posterior(plain_law(), plain_data().new, n_time=5)
     chaos = chaos_posterior(law, data.new)
     return fitted(law) | dataset("chaos", chaos) | dataset("exact", exact)
@@ -299,7 +310,7 @@ def fronts(n_paths: int = 4) -> xr.DataArray:
 @functools.cache
 def fronts_law() -> sl.Law:
     """Law of complete fronts."""
-    return sl.fit(fronts(), RING, 5, terms=("u", "u^3"))
+    return fit(fronts(), RING, 5, terms=("u", "u^3"))
 
 
 @case
@@ -321,7 +332,7 @@ def gappy_fronts() -> xr.DataArray:
 @functools.cache
 def gappy_fronts_law() -> sl.Law:
     """Law of fronts with gaps, by the filter."""
-    return sl.fit(gappy_fronts(), WALLS, 5, terms=("u", "u^3"))
+    return fit(gappy_fronts(), WALLS, 5, terms=("u", "u^3"))
 
 
 @case
@@ -356,7 +367,7 @@ def semilinear_saved() -> Flat:
 def semilinear_scheme() -> Flat:
     equation = sl.catalogue.allen_cahn(5, times=0.1 * np.arange(31))
     fields = sl.simulate(equation, 4, seed=1, scheme="semi_implicit")
-    law = sl.fit(fields, RING, 5, terms=("u", "u^3"), scheme="semi_implicit")
+    law = fit(fields, RING, 5, terms=("u", "u^3"), scheme="semi_implicit")
     return fitted(law) | dataset("fields", fields)
 
 
@@ -364,7 +375,7 @@ def catalogue_case(name: str, n_times: int, terms: tuple[str, ...]) -> Flat:
     """Simulate an equation of the catalogue, learn it and forecast it."""
     equation = getattr(sl.catalogue, name)(5, times=0.1 * np.arange(n_times))
     fields = sl.simulate(equation, 3, seed=2)
-    law = sl.fit(fields, equation.domain, 5, terms=terms)
+    law = fit(fields, equation.domain, 5, terms=terms)
     ahead = law.forecast(fields, steps=2)
     return dataset("fields", fields) | fitted(law) | dataset("forecast", ahead)
 
@@ -414,7 +425,7 @@ def two_fields() -> xr.DataArray:
 @functools.cache
 def two_fields_law() -> sl.Law:
     """Law of both fields."""
-    return sl.fit(two_fields(), RING, 3, terms=VOLTAGE, fixed={"nu v": 0})
+    return fit(two_fields(), RING, 3, terms=VOLTAGE, fixed={"nu v": 0})
 
 
 @case
@@ -445,7 +456,7 @@ def fields_linear() -> Flat:
     parts = [make(RING, seed=seed, **like).train for seed in (1, 2)]
     both = xr.concat(parts, pd.Index(["u", "v"], name="variable"))
     data = both.transpose("path", "time", "variable", "x")
-    law = sl.fit(data, sl.Fields(RING), 2, drift="dense")
+    law = fit(data, sl.Fields(RING), 2, drift="dense")
     return fitted(law) | predicted(law, data[:2])
 
 
@@ -551,14 +562,17 @@ def skill_patterns() -> Flat:
 @case
 def leave_future_out() -> Flat:
     data = record(n_times=40).train
-    return dataset("scores", sl.leave_future_out(data, INTERVAL, 2, leads=2, replicates=100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        scores = sl.leave_future_out(data, INTERVAL, 2, leads=2, replicates=100)
+    return dataset("scores", scores)
 
 
 @functools.cache
 def formula_law() -> sl.Law:
     """Law whose decay is a multiple of the Laplacian, with one number less."""
     words = {"drift": "parametric", "fixed": {"s": 1.0, "kappa": 0.0}}
-    return sl.fit(plain_data().train, INTERVAL, 2, **words)
+    return fit(plain_data().train, INTERVAL, 2, **words)
 
 
 @case
@@ -589,27 +603,27 @@ def check_training_data() -> Flat:
 def check_truth() -> Flat:
     truth = sl.catalogue.heat_on(INTERVAL, 2, kappa=0.5)
     fields = sl.simulate(truth, 6, 0.1 * np.arange(12), np.linspace(0.2, 3.0, 9), seed=2)
-    law = sl.fit(fields, INTERVAL, 2)
+    law = fit(fields, INTERVAL, 2)
     return scored(sl.evaluate(law, fields, truth, tiers=("predict", "forecast")))
 
 
 @case
 def check_coupled() -> Flat:
     data = make(drift=DENSE_DRIFT, noise=[1.0, 0.6, 0.4], n_paths=20, n_times=30, points=9)
-    law = sl.fit(data.train, INTERVAL, 3)
+    law = fit(data.train, INTERVAL, 3)
     return scored(sl.evaluate(law, data.train, tiers=()))
 
 
 @case
 def check_mean() -> Flat:
     data = fields_with_mean(n_paths=16)
-    law = sl.fit(data.train, INTERVAL, 2, mean="zero", initial="gaussian")
+    law = fit(data.train, INTERVAL, 2, mean="zero", initial="gaussian")
     return searched(scored(sl.evaluate(law, data.train, tiers=())), *P_VALUES)
 
 
 @case
 def check_cubic() -> Flat:
-    law = sl.fit(fronts(8), RING, 5)
+    law = fit(fronts(8), RING, 5)
     return scored(sl.evaluate(law, fronts(8), tiers=()))
 
 
@@ -619,17 +633,17 @@ def check_cubic() -> Flat:
 @case
 def lazy_fit_complete() -> Flat:
     data = make(n_true=2, points=9)
-    return fitted(sl.fit(data.train.chunk(path=5), INTERVAL, 2))
+    return fitted(fit(data.train.chunk(path=5), INTERVAL, 2))
 
 
 @case
 def lazy_fit_gaps() -> Flat:
-    return fitted(sl.fit(plain_data().train.chunk(path=3), INTERVAL, 2))
+    return fitted(fit(plain_data().train.chunk(path=3), INTERVAL, 2))
 
 
 @case
 def lazy_fit_times() -> Flat:
-    return fitted(sl.fit(record().train.chunk(time=20), INTERVAL, 2))
+    return fitted(fit(record().train.chunk(time=20), INTERVAL, 2))
 
 
 @case
@@ -666,7 +680,7 @@ def fits_over_dim() -> Flat:
 @case
 def update_with_mean() -> Flat:
     data = fields_with_mean(error=0.0)
-    law = sl.fit(data.train[:4], INTERVAL, 2, mean="constant")
+    law = fit(data.train[:4], INTERVAL, 2, mean="constant")
     return fitted(law, "first") | fitted(sl.update(law, data.train[4:]), "updated")
 
 
@@ -692,7 +706,7 @@ def prepared(**how: Any) -> Flat:
     """Fit of prepared months and a forecast in their units and dates."""
     data = monthly()
     train = data.train.assign_attrs(units="K").rename("sst")
-    law = sl.fit(train, INTERVAL, 2, prepare=sl.Preparation(**how), mean="zero")
+    law = fit(train, INTERVAL, 2, prepare=sl.Preparation(**how), mean="zero")
     dates = ["2005-01-15", "2005-04-01"]
     ahead = law.forecast(train, times=dates, n_samples=2, seed=3)
     words = {"prepared by": list(law.info["preparation"])}
@@ -716,7 +730,7 @@ def prepared_leads() -> Flat:
     values = noisy().train.values + np.round(np.exp(-leads / 3.0), 11)[:, None]
     coordinates = {"init": starts, "lead": leads, "x": INTERVAL.grid(9)}
     data = xr.DataArray(values, coordinates, ("init", "lead", "x"), "t2m", {"units": "K"})
-    law = sl.fit(data, INTERVAL, 2, prepare=sl.Preparation(anomalies="lead"))
+    law = fit(data, INTERVAL, 2, prepare=sl.Preparation(anomalies="lead"))
     return fitted(law) | dataset("reconstruct", law.reconstruct(data))
 
 
@@ -745,7 +759,7 @@ def table_of_stations() -> Flat:
     data = sl.from_table(station_rows(), **columns)
     region = sl.Box((0, 3), (0, 2), boundary="neumann")
     how = sl.Preparation(anomalies="mean", time_unit="days")
-    law = sl.fit(data, region, 2, prepare=how, initial="stationary", nuisance=0)
+    law = fit(data, region, 2, prepare=how, initial="stationary", nuisance=0)
     return dataset("table", data) | fitted(law) | predicted(law, data)
 
 
@@ -754,7 +768,7 @@ def real_map() -> Flat:
     raw = sl.datasets.pacific_sst().isel(time=slice(0, 60))
     how = sl.Preparation(coarsen={"lat": 3, "lon": 4}, anomalies="month", area_weights=True)
     region = sl.Box((118, 292), (-32, 32), boundary="neumann")
-    law = sl.fit(raw, region, 3, prepare=how, initial="stationary", nuisance=0, mean="zero")
+    law = fit(raw, region, 3, prepare=how, initial="stationary", nuisance=0, mean="zero")
     return fitted(law) | predicted(law, raw, steps=2)
 
 
@@ -800,7 +814,7 @@ def simulations() -> Flat:
 def sphere_turning() -> Flat:
     grid = (np.arange(-60.0, 61.0, 30.0), np.arange(0.0, 360.0, 60.0))
     data = make(sl.Sphere(), points=grid, n_true=4, n_paths=6, error=0.1, spread=0.5)
-    law = sl.fit(data.train, sl.Sphere(), 4, drift="normal")
+    law = fit(data.train, sl.Sphere(), 4, drift="normal")
     results = predicted(law, data.new) | dataset("modes", law.eigenmodes())
     return fitted(law) | searched(results, "law forecast", "modes ")
 
@@ -809,7 +823,7 @@ def sphere_turning() -> Flat:
 def ring_turning_mean() -> Flat:
     settings = {"drift": TURNING, "points": 8, "error": 0.1, "spread": 0.5}
     data = make(RING, noise=np.array([1.0, 0.5, 0.5]), **settings)
-    law = sl.fit(data.train, RING, 3, drift="normal", mean="constant")
+    law = fit(data.train, RING, 3, drift="normal", mean="constant")
     return fitted(law) | predicted(law, data.new)
 
 
@@ -820,7 +834,7 @@ def mesh_elsewhere() -> Flat:
     nodes = np.stack([0.5 * i[inside] + 0.07 * j[inside], 0.31 * j[inside]], axis=1)
     mesh = sl.Mesh(nodes, Delaunay(nodes).simplices, n_modes=3)
     data = make(mesh, points=1, n_true=2, error=0.1, gaps="random")
-    law = sl.fit(data.train, mesh, 2)
+    law = fit(data.train, mesh, 2)
     inner = law.reconstruct(data.new, grid=np.array([[0.4, 0.2], [0.8, 0.3]]))
     return fitted(law) | dataset("inner", inner) | scored(sl.evaluate(law, data.new, tiers=()))
 
@@ -829,7 +843,7 @@ def mesh_elsewhere() -> Flat:
 def patterns_dense() -> Flat:
     data = record(n_true=4, n_times=80, error=0.05)
     domain = sl.Empirical(data.train, n_modes=2, weights=INTERVAL)
-    law = sl.fit(data.train, domain, 2, drift="dense", noise="dense")
+    law = fit(data.train, domain, 2, drift="dense", noise="dense")
     return fitted(law) | predicted(law, data.train)
 
 
@@ -857,7 +871,7 @@ def report_semilinear() -> Flat:
 def report_dates() -> Flat:
     data = monthly()
     how = sl.Preparation(anomalies="month")
-    law = sl.fit(data.train, INTERVAL, 2, prepare=how, mean="zero")
+    law = fit(data.train, INTERVAL, 2, prepare=how, mean="zero")
     with empty_folder() as folder:
         return page(sl.report.write_report(folder / "a.html", law, data.train, title="Months"))
 

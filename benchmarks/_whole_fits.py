@@ -84,9 +84,7 @@ def coupled_row(n: int, kind: str, **more: str) -> dict[str, Any]:
         note += ", standard errors by expected curvature"
     if law.info["mean"] == "constant":
         tested = law.info["decisions"]["mean"]
-        note += (
-            f", with a mean (gain {tested['gain_of_mean']:.0f}, {tested['gain_needed']:.0f} needed)"
-        )
+        note += f", with a mean (largest z {tested['largest_z_of_mean']:.1f})"
     title = f"dense drift and noise with standard errors, one path of 1200 times, {n} modes, {case}"
     title += "".join(f", {key}={value!r}" for key, value in more.items())
     name = "_".join([f"dense_{kind}_{n}", *more.values()])

@@ -30,7 +30,8 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl
 from spdelaw.evaluation.gaps.filling import fill_record
-from spdelaw.evaluation.tasks import coverage, gaussian_crps
+from spdelaw.evaluation.scores import gaussian_crps
+from spdelaw.evaluation.tasks import coverage
 
 COMMAND = "python -m benchmarks.bench_fill --data FOLDER"
 ANOMALIES = "dayofyear"

@@ -146,7 +146,7 @@ def forced() -> Case:
     knots = np.array([0.0, 0.2, 0.5, 0.8, 1.5])
     push = sl.Forcing(knots, 6.0 * np.random.default_rng(3).standard_normal((5, 4)))
     equation = dataclasses.replace(heat(4), forcing=push)
-    return Case(sl.simulate(equation, 150, seed=1), equation, {"forcing": push})
+    return Case(sl.simulate(equation, 150, seed=1), equation, {"forcing": push, "mean": "zero"})
 
 
 @recipe

@@ -89,7 +89,7 @@ CONTRACTS = {"A domain": "TestHalfPinned", "An engine": "TestLagRegression"}
 
 
 @pytest.mark.parametrize(
-    ("heading", "contract"), [*CONTRACTS.items(), ("Dynamics", "TestBreathing")]
+    ("heading", "contract"), [*CONTRACTS.items(), ("Dynamics", "TestSaturating")]
 )
 def test_the_skeleton_in_the_guide_keeps_the_contract(heading, contract, tmp_path, monkeypatch):
     guide = Path(__file__).parents[1] / "docs" / "extending.md"

@@ -199,13 +199,13 @@ def law_figures(regime: str, records: list[Record]) -> list[Figure]:
     return [
         _pair(
             f"moments-{regime}", records, ("averaged_variance", "spatially averaged variance"),
-            ("energy_at_end", "energy E c<sub>n</sub>(T)<sup>2</sup> at the last time"),
+            ("energy_at_end", "energy E cₙ(T)² at the last time"),
             "Variance over time and energy of the modes at the last time, of each learned law and "
             "of the law that made the data. Bands and bars are standard deviations over runs.",
         ),
         _pair(
-            f"spectra-{regime}", records, ("eigenvalues", "eigenvalue λ<sub>n</sub>"),
-            ("noise_variance", "noise variance q<sub>n</sub>"),
+            f"spectra-{regime}", records, ("eigenvalues", "eigenvalue λₙ"),
+            ("noise_variance", "noise variance qₙ"),
             "Eigenvalues and noise variances. The scheme that made the data bends the equation "
             "(dotted) into another law (dashed): an estimate should be on the dashed line. A value "
             "more than 30 times beyond it is drawn at that distance.",

@@ -21,9 +21,8 @@ from spdelaw.domains.interval import Interval
 from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.sphere import Sphere
 from spdelaw.evaluation.comparison import Comparison, compare
-from spdelaw.evaluation.forecast_skill import Skill, skill
+from spdelaw.evaluation.forecast_skill import Skill, leave_future_out, skill
 from spdelaw.evaluation.gaps.filling import fill
-from spdelaw.evaluation.hindcast import leave_future_out
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.infer.discovery import Discovery, discover
 from spdelaw.infer.engines.chaos import Chaos

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data.guess import guess_boundary, guess_layout, guess_unit
+from spdelaw.data.recognise import guess_boundary, guess_unit, recognise
 from spdelaw.errors import DataError
 
 
@@ -17,6 +17,7 @@ def layout(dims, sizes=None, attrs=None, name="u"):
 
 
 BOX, NORTH = ("x", "y", "z"), {"j": {"units": "degrees_north"}}
+DEGREES_N = {"j": {"units": "degreesN"}}  # one of the six spellings of CF
 LAYOUTS = [
     (layout(("time", "x")), ("x",), {}, ()),
     (layout(("t", "s")), ("x",), {"t": "time", "s": "x"}, ()),
@@ -25,6 +26,7 @@ LAYOUTS = [
     (layout(("time", "depth", "lon"), {"depth": 1}), ("x",), {"lon": "x"}, ("depth",)),
     (layout(("time", "lat", "lon")), ("x",), {"lon": "x"}, ("lat",)),
     (layout(("time", "j", "i"), attrs=NORTH), ("x",), {"i": "x"}, ("j",)),
+    (layout(("time", "j", "i"), attrs=DEGREES_N), ("x",), {"i": "x"}, ("j",)),
     (layout(("time", "y", "x")), BOX, {}, ()),
     (layout(("time", "b", "a")), BOX, {"b": "x", "a": "y"}, ()),
     (layout(("time", "c", "b", "a")), BOX, {"c": "x", "b": "y", "a": "z"}, ()),
@@ -38,7 +40,7 @@ def test_layout(dataset, dims, rename, average):
     if "time" in dataset:  # bounds are no field
         dataset["time_bnds"] = (("time", "nv"), np.zeros((4, 2)))
         dataset["time"].attrs["bounds"] = "time_bnds"
-    how = guess_layout(dataset, dims=dims).preparation
+    how = recognise(dataset, dims=dims).preparation
     assert (how.variable, dict(how.rename), how.average) == ("u", rename, average)
 
 
@@ -50,7 +52,7 @@ def test_layouts_that_cannot_be_guessed():
         (xr.Dataset(), "one field over time"),
     ):
         with pytest.raises(DataError, match=message):
-            guess_layout(dataset)
+            recognise(dataset, dims=("x",))
 
 
 def test_boundary():

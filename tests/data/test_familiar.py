@@ -8,8 +8,8 @@ from tests.parameters import cross
 
 import spdelaw as sl
 from spdelaw.data.fields import as_fields
-from spdelaw.data.guess import guess_domain, guess_layout
 from spdelaw.data.io.files import read_dataset, read_raw
+from spdelaw.data.recognise import recognise
 from spdelaw.data.summary import labels_of
 from spdelaw.errors import DataError, DomainError
 
@@ -67,7 +67,7 @@ def test_starts_are_paths_on_a_clock_of_leads():
     fields = as_fields(raw.assign_coords(time=valid))  # times of two dims are no clock
     np.testing.assert_array_equal(fields["time"].values, np.arange(6.0))
     assert fields["valid_time"].dims == ("path", "time")
-    guess = guess_layout(hindcast(np.arange(4), ("init", "member", "lead", "x")).to_dataset())
+    guess = recognise(hindcast(np.arange(4), ("init", "member", "lead", "x")).to_dataset())
     assert {"lead is time", "each pair of init and member is a path"} <= set(guess.reasons)
     assert (guess.dims, guess.time) == (("x",), "lead")
 
@@ -133,8 +133,8 @@ def test_stations_of_a_cf_file(tmp_path, transposed, as_variables):
     assert fields.dims == ("path", "time", "point")
     np.testing.assert_array_equal(fields.values[0], values)
     np.testing.assert_array_equal(fields["lat"].values, made["lat"].values)
-    assert guess_domain(raw)[0] in ("sphere", "box")
-    assert "stations along station" in "; ".join(guess_layout(raw, dims=("lat", "lon")).reasons)
+    assert recognise(raw).domain in ("sphere", "box")
+    assert "stations along station" in "; ".join(recognise(raw, dims=("lat", "lon")).reasons)
 
 
 @pytest.mark.parametrize("kind", ["contiguous", "indexed"])
@@ -236,7 +236,7 @@ def wide(lon, lat=(-20.0, 0.0, 20.0), **units):
 )
 def test_longitudes_that_lie_together_are_counted_on(lon, ends):
     raw = wide(lon)
-    guess = guess_layout(raw, dims=("x", "y"))
+    guess = recognise(raw, dims=("x", "y"))
     if ends is None:
         assert not guess.preparation.select
         return
@@ -247,7 +247,7 @@ def test_longitudes_that_lie_together_are_counted_on(lon, ends):
     second = fields["x"].values[1]
     moved = raw["t"].sel(lon=(second + 180) % 360 - 180 if min(lon) < 0 else second % 360)
     np.testing.assert_array_equal(fields[0, :, 1], moved)
-    assert guess_layout(raw, dims=("lat", "lon")).preparation.select == {}  # a sphere needs none
+    assert recognise(raw, dims=("lat", "lon")).preparation.select == {}  # a sphere needs none
 
 
 def test_filling_across_the_dateline_is_the_filling_of_counted_longitudes():
@@ -283,14 +283,14 @@ def test_a_map_is_a_globe_from_270_degrees_of_longitude_and_90_of_latitude_on(
 ):
     lon = np.linspace(0.0, west_to_east, 15)
     lat = np.linspace(-0.5, 0.5, 11) * south_to_north
-    assert guess_domain(wide(lon, lat))[0] == name
+    assert recognise(wide(lon, lat)).domain == name
 
 
 @pytest.mark.parametrize(("raw", "name", "word"), DOMAINS)
 def test_a_small_map_is_a_map_and_a_band_is_averaged(raw, name, word):
-    domain, why = guess_domain(raw)
-    assert domain == name
-    assert word in why
+    layout = recognise(raw)
+    assert layout.domain == name
+    assert word in layout.domain_reason
 
 
 def test_dates_of_a_file_may_be_unsorted_text_or_of_the_first_years(tmp_path):
@@ -327,7 +327,7 @@ def test_longitudes_of_the_other_sign_get_the_line_that_turns_them():
 
 def test_three_dimensions_are_longitude_latitude_and_the_other():
     field = wide([0, 10, 20])["t"].expand_dims(level=[850.0, 500.0], axis=1)
-    how = guess_layout(field.to_dataset(), dims=("x", "y", "z")).preparation
+    how = recognise(field.to_dataset(), dims=("x", "y", "z")).preparation
     assert how.rename == {"lon": "x", "lat": "y", "level": "z"}
 
 
@@ -342,7 +342,7 @@ def one_time():
 
 def no_place():
     raw = wide([0, 10, 20], lat=(-20.0, 0.0, np.nan))
-    return guess_layout(raw, dims=("x", "y")).preparation.reduce(raw)
+    return recognise(raw, dims=("x", "y")).preparation.reduce(raw)
 
 
 def no_positions():
@@ -361,10 +361,10 @@ REFUSED = [
     (lambda: as_fields(MAP["t"].isel(time=[4, 5, 1]), **SPHERICAL),
      "got 2001-02-01 after 2001-06-01 at index 2"),
     (lambda: sl.fit(RADIANS, sl.Sphere(), 1), "expected degrees, got units 'radian'"),
-    (lambda: guess_domain(one_time()), "of t, got fields of one 'time' only"),
+    (lambda: recognise(one_time()), "of t, got fields of one 'time' only"),
     # Once advised to name the time dim, which had its name.
-    (lambda: guess_domain(MAP.astype("U8")), "'t' of text.*astype\\(float\\)"),
-    (lambda: guess_domain(MAP.astype(bool)), "'t' of booleans.*astype\\(float\\)"),
+    (lambda: recognise(MAP.astype("U8")), "'t' of text.*astype\\(float\\)"),
+    (lambda: recognise(MAP.astype(bool)), "'t' of booleans.*astype\\(float\\)"),
     # Once 'coordinate y' of a file with lat.
     (lambda: as_fields(no_place(), dims=("x", "y")), "coordinate 'lat': expected finite numbers"),
 ]  # fmt: skip

@@ -414,8 +414,9 @@ def test_evaluation_and_validation_take_raw_fields(prepared_law):
     assert card.tiers == other.tiers
     assert "count as known" in " ".join(law.info["warnings"])
     how = Preparation(rename=NAMES, anomalies="month")
-    scores = sl.leave_future_out(raw[:1], SPHERE, 4, prepare=how, first=50, leads=2, refit=10,
-                                 **STATIONARY)  # fmt: skip
+    with pytest.warns(DeprecationWarning, match="skill"):
+        scores = sl.leave_future_out(raw[:1], SPHERE, 4, prepare=how, first=50, leads=2, refit=10,
+                                     **STATIONARY)  # fmt: skip
     assert np.isfinite(scores.rmse).all()
     # Persistence by hand, in anomalies from the first fifty months.
     learned = how.learn(raw[:1].isel(time=slice(50)), SPHERE.dims).apply(raw[:1], SPHERE.dims)

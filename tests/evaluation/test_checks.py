@@ -6,6 +6,7 @@ from scipy import stats
 
 import spdelaw as sl
 from spdelaw.evaluation.checks.errors import standard_innovations
+from spdelaw.evaluation.checks.suite import suite_of
 from spdelaw.evaluation.checks.verdict import check_model
 
 GRID = np.linspace(0, np.pi, 12)
@@ -119,3 +120,14 @@ def test_scores_are_shown_with_digits_in_any_unit():
     law = sl.fit(1e-9 * one, equation.domain, 2, mean="zero", nuisance=0)
     text = str(sl.evaluate(law, 1e-9 * one, tiers=("forecast",)))
     assert "e-" in next(line for line in text.splitlines() if line.startswith("forecast"))
+
+
+def test_rounding_is_no_regressor():
+    """On a ring u u_x has no part in the constant mode: its projection there is rounding."""
+    ring = sl.catalogue.advection_diffusion(3, speed=2.0)
+    fields = sl.simulate(ring, 20, seed=0)
+    law = sl.fit(fields, ring.domain, 3, drift="normal", mean="zero")
+    columns = suite_of(law, law.observe(fields), law, False)._nonlinear_columns
+    size = np.nansum(columns**2, (1, 2))
+    assert (size[2] > 0).tolist() == [False, True, True]
+    assert (size[:2] > 0).all()

@@ -16,7 +16,10 @@ def one_path(n=121, step=0.2, seed=0):
 
 def test_rivals_by_hand():
     fields = one_path()
-    scores = sl.leave_future_out(fields, CALM.domain, 2, first=100, leads=3, refit=50, mean="zero")
+    with pytest.warns(DeprecationWarning, match="skill"):
+        scores = sl.leave_future_out(
+            fields, CALM.domain, 2, first=100, leads=3, refit=50, mean="zero"
+        )
     x = fields.values[0]
     for lead in (1, 2, 3):
         pairs = [(x[k - 1], x[k + lead - 1]) for k in range(100, 122 - lead)]
@@ -33,5 +36,8 @@ def test_rivals_by_hand():
     "settings", [{"first": 2}, {"first": 1.5}, {"leads": 0}, {"refit": True}, {"first": True}]
 )
 def test_refusals(settings):
-    with pytest.raises(InputError, match="expected"):
+    with (
+        pytest.raises(InputError, match="expected"),
+        pytest.warns(DeprecationWarning, match="skill"),
+    ):
         sl.leave_future_out(one_path(20), CALM.domain, 2, **settings)

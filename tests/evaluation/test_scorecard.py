@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
+import spdelaw.law.law as law_module
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation.tasks import TIERS, parameter_errors, projection_floor, tier_masks
+from spdelaw.evaluation.tasks import TIERS, parameter_errors, projection_floor, tier_task
+from spdelaw.law import observations
 
 GRID = np.linspace(0, np.pi, 21)
 TIMES = np.linspace(0, 1, 41)
@@ -25,7 +27,7 @@ def data(equation):
 
 @pytest.fixture(scope="module")
 def law(data):
-    return sl.fit(data[:200], sl.Interval(0, np.pi), 6)
+    return sl.fit(data[:200], sl.Interval(0, np.pi), 6, mean="zero")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def test_tiers_do_not_see_what_they_score():
     values = np.random.default_rng(0).normal(size=(3, 8, 5))
     values[0, 2, 1] = np.nan
     for tier in TIERS:
-        seen, scored = tier_masks(values, tier, seed=0)
+        seen, scored = tier_task(values, tier, seed=0)
         if tier != "reconstruct":
             assert not (seen & scored).any()
         assert scored.any()
@@ -60,7 +62,7 @@ def test_scores_of_the_right_law(card):
 
 def test_projection_floor_is_least_squares_row_by_row(law):
     gappy = sl.mask(sl.simulate(sl.catalogue.heat(9), 3, TIMES, GRID, seed=2), "random", seed=1)
-    floor = projection_floor(gappy, law)
+    floor = projection_floor(law.observe(gappy), law)
     basis = law.domain.eigenfunctions(GRID, 6)
     square, count = 0.0, 0
     for row in gappy.values[:, 1:].reshape(-1, len(GRID)):
@@ -104,3 +106,18 @@ def test_bad_arguments(law, data, arguments):
     settings = {"law": law, "data": data[200:203], **arguments}
     with pytest.raises(SpdeLawError, match=r"expected .* got .* Fix:"):
         sl.evaluate(**settings)
+
+
+def test_data_are_prepared_once(law, monkeypatch):
+    """Tasks, limits and the model check share what was prepared and centred first."""
+    calls, prepare = [], observations.prepare_for_law
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return prepare(*arguments)
+
+    for module in (observations, law_module):
+        monkeypatch.setattr(module, "prepare_for_law", counted)
+    noisy = sl.simulate(sl.catalogue.heat(6), 5, TIMES, GRID, seed=2, observation_std=0.1)
+    sl.evaluate(law, sl.mask(noisy, "random", seed=1))
+    assert len(calls) == 1

@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, stats
 
 import spdelaw as sl
-from spdelaw.evaluation.tasks import coverage, gaussian_crps, mean_predictor
+from spdelaw.evaluation.scores import gaussian_crps
+from spdelaw.evaluation.tasks import coverage, mean_predictor
 from spdelaw.law.derived import relative_l2, rmse
 
 

@@ -16,7 +16,6 @@ import spdelaw as sl
 from spdelaw.data import executors as data_pieces
 from spdelaw.errors import ExecutorError
 from spdelaw.infer.engines import filter_route as filter_route_module
-from spdelaw.statespace import condense as model_pieces
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -66,10 +65,8 @@ SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("whole", "in mem
 
 @pytest.mark.parametrize("kind", ["gaps", *SLOW])
 def test_the_law_on_a_cluster_is_that_in_memory(client, kind, monkeypatch):
-    """Parts of times of a long record stay on their workers and are stitched exactly."""
+    """Blocks of paths stay on their workers; the rows of a record are condensed there."""
     monkeypatch.setattr(data_pieces, "MAX_CUTS", 3)
-    monkeypatch.setattr(model_pieces, "LONG_RECORD_ROWS", 50)
-    monkeypatch.setattr(model_pieces, "RECORD_BYTES", 0.0)
     data = {"whole": COMPLETE, "record": record(61)}.get(kind, GAPPY)
     chunks = {"path": 10, "time": 5} if kind in ("whole", "gaps") else {"time": 15}
     lazy = data if kind == "in memory" else data.chunk(chunks)

@@ -1,5 +1,8 @@
 """Lazy data: the same law whatever the chunks, and nothing whole in memory."""
 
+import collections
+
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -105,3 +108,35 @@ def test_other_engines_and_replicates_of_lazy_data():
         one, two = (sl.fit(x, INTERVAL, 2, **words) for x in (COMPLETE, COMPLETE.chunk(path=7)))
         same_numbers(one, two)
         np.testing.assert_allclose(one.parameters.eigenvalue, two.parameters.eigenvalue, rtol=1e-6)
+
+
+def test_a_record_in_chunks_of_times_has_the_law_and_likelihood_of_the_whole():
+    """Rows are condensed chunk by chunk; the chain over all times is solved here."""
+    times = np.linspace(0.0, 12.0, 61)
+    fields = sl.simulate(
+        sl.catalogue.heat(n_modes=2), 1, times, INTERVAL.grid(12), seed=0, observation_std=0.05
+    )
+    record = sl.mask(fields, "random", 0.2, seed=1)
+    lazy = record.chunk(time=7)
+    whole, law = (fit(data, 2, nuisance=0) for data in (record, lazy))
+    same_numbers(whole, law)
+    np.testing.assert_allclose(whole.log_likelihood(lazy), whole.log_likelihood(record), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "n_passes"), [("complete", 1), ("noisy", 3), ("gappy", 2)])
+def test_passes_over_lazy_data(kind, n_passes, monkeypatch):
+    """Every block but those of the first paths is computed as often as there are passes."""
+    noise = 0.05 * np.random.default_rng(1).standard_normal(COMPLETE.shape)
+    data = {"complete": COMPLETE, "noisy": COMPLETE + noise, "gappy": GAPPY}[kind]
+    monkeypatch.setattr(observed_module, "FIRST_BYTES", data.nbytes / 6)
+    n_computed = collections.Counter()
+
+    def counted(block, block_info=None):
+        n_computed[block_info[0]["chunk-location"][0]] += 1
+        return block
+
+    blocks = da.from_array(data.values, chunks=(4, -1, -1))
+    lazy = blocks.map_blocks(counted, dtype=float, meta=np.zeros((0, 0, 0)))
+    with dask.config.set(scheduler="synchronous"):
+        fit(data.copy(data=lazy), 3, nuisance=0)
+    assert [n_computed[i] for i in range(1, 6)] == [n_passes] * 5

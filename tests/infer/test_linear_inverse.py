@@ -18,6 +18,9 @@ import spdelaw as sl
 
 SPHERE, STEP = sl.Sphere(), 0.2
 
+#: An inverse model has no mean, and its first state is given.
+STATED = {"mean": "zero", "initial": "deterministic"}
+
 
 def inverse_model(c: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Drift, noise and covariance of the errors of one step of coefficients (path, time, mode)."""
@@ -30,7 +33,7 @@ def inverse_model(c: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray, np
 
 
 def dense(data, domain, n_modes, **words):
-    return sl.fit(data, domain, n_modes, drift="dense", noise="dense", **words)
+    return sl.fit(data, domain, n_modes, drift="dense", noise="dense", **STATED | words)
 
 
 @pytest.mark.parametrize("n_paths", [1, 30])

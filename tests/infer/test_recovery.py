@@ -15,7 +15,7 @@ from spdelaw.processes.spde import SpectralSPDE
 @pytest.mark.parametrize("regime", ["heat", "ornstein_uhlenbeck"])
 def test_both_regimes_complete(regime):
     equation = getattr(sl.catalogue, regime)(n_modes=8)
-    law = sl.fit(sl.simulate(equation, 700, seed=1), equation.domain, 8)
+    law = sl.fit(sl.simulate(equation, 700, seed=1), equation.domain, 8, mean="zero")
     assert law.info["route"] == "statistics"
     assert_recovers(law, equation)
     np.testing.assert_allclose(estimates(law, "initial_mean"), equation.initial_mean, atol=1e-9)
@@ -44,7 +44,7 @@ def test_unreported_modes_on_a_grid_that_mixes_them(n_modes, reported, n_points)
         fields = sl.simulate(equation, 700, seed=0)
     else:
         fields = sl.simulate(equation, 60, TIMES, equation.domain.grid(n_points), seed=0)
-    law = sl.fit(fields, sl.Line(), reported)
+    law = sl.fit(fields, sl.Line(), reported, mean="zero")
     assert law.info["n_nuisance"] >= min(n_modes - reported, 3)
     assert_recovers(law, equation)
 

@@ -222,7 +222,7 @@ def test_refused_input_is_left_as_it_was():
     with pytest.raises(InputError):
         sl.fit(FIELDS, INTERVAL, 3, fixed={"noise_variance[1]": -1.0})
     assert FIELDS.identical(before)
-    assert sl.fit(FIELDS, INTERVAL, 3).info["n_paths"] == 6
+    assert sl.fit(FIELDS, INTERVAL, 3, mean="zero").info["n_paths"] == 6
     assert FIELDS.identical(before)
 
 

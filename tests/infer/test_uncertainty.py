@@ -10,6 +10,7 @@ from tests.infer.recovery import estimates
 import spdelaw as sl
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer.assemble import identifiability, identifiability_messages
+from spdelaw.processes.linear import Linear
 
 #: Allowed multiple of the expected divergence p / (2 M).
 KL_FACTOR = 1.5
@@ -21,7 +22,7 @@ def test_divergence_to_the_truth_is_at_the_statistical_limit():
     gaps = []
     for seed in range(20):
         fields = sl.simulate(equation, n_paths, times, grid, seed=seed)
-        law = sl.fit(fields, INTERVAL, 8, engine=sl.Exact(profile=False))
+        law = sl.fit(fields, INTERVAL, 8, mean="zero", engine=sl.Exact(profile=False))
         gaps.append(law.kl_divergence(equation))
     limit = 16 / (2 * n_paths)
     assert limit / KL_FACTOR < np.mean(gaps) < KL_FACTOR * limit
@@ -124,10 +125,11 @@ def test_every_pair_that_cannot_be_separated_is_named_once():
     columns = 0.1 * np.random.default_rng(0).standard_normal((6, 6))
     columns[4], columns[5] = -2.0 * columns[1], columns[0]
     names = tuple(f"eigenvalue[{n}]" for n in range(1, 7))
+    linear = Linear(np.ones(6), np.ones(6))
     estimate = SimpleNamespace(
         columns=columns,
         parametrisation=SimpleNamespace(names=names, is_log=np.ones(6, bool)),
-        state_space=SimpleNamespace(linear=SimpleNamespace(drift=np.ones(6), noise=np.ones(6))),
+        state_space=SimpleNamespace(dynamics=linear, linear=linear),
     )
     pairs = identifiability(estimate, 6)["inseparable"]
     assert pairs == [["eigenvalue[1]", "eigenvalue[6]"], ["eigenvalue[2]", "eigenvalue[5]"]]

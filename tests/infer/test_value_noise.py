@@ -26,7 +26,7 @@ def observed(seed=0):
 
 
 def fit(fields, **words):
-    return sl.fit(fields, DOMAIN, 2, initial="stationary", **words)
+    return sl.fit(fields, DOMAIN, 2, initial="stationary", mean="zero", **words)
 
 
 def conditioned(law, fields, std, path, later=()):
@@ -107,7 +107,7 @@ def test_a_preparation_scales_the_deviations_too():
     fields, std = observed(seed=5)
     raw, raw_std = (10.0 * fields + 3.0).rename(x="lon"), (10.0 * std).rename(x="lon")
     how = sl.Preparation(rename={"lon": "x"}, anomalies="mean", standardise="whole")
-    law = fit(raw, prepare=how, mean="zero", observation_noise=raw_std)
+    law = fit(raw, prepare=how, observation_noise=raw_std)
     scale = np.nanstd((raw - raw.mean(("path", "time"))).values)
     expected = np.nanmean(np.where(np.isnan(raw), np.nan, raw_std.values / scale) ** 2)
     np.testing.assert_allclose(law.observation_variance, expected, rtol=0.02)

@@ -10,7 +10,6 @@ import xarray as xr
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.law import lazy as lazy_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -55,10 +54,7 @@ def test_any_chunks_of_times_give_what_the_whole_gives(name, time, grid, first, 
     same(law.forecast(lazy, steps=3, grid=grid), law.forecast(data, steps=3, grid=grid))
 
 
-@pytest.mark.parametrize("kept", [1e9, 0.0])
-def test_no_more_than_a_few_parts_are_in_memory_at_once(data, laws, monkeypatch, kept, tmp_path):
-    """With ``kept = 0`` parts are computed again instead of being stored."""
-    monkeypatch.setattr(lazy_module, "KEPT_BYTES", kept)
+def test_no_more_than_a_few_parts_are_in_memory_at_once(data, laws, tmp_path):
     live, most = [0], [0]
 
     def gone(size):
@@ -85,4 +81,4 @@ def test_values_that_are_infinite_are_refused(data, laws):
     bad = data.copy(deep=True)
     bad[0, 50, 3] = np.inf
     with pytest.raises(sl.errors.DataError, match="infinite"):
-        laws["plain"].reconstruct(bad.chunk(time=10)).compute()
+        laws["plain"].reconstruct(bad.chunk(time=10))

@@ -176,7 +176,7 @@ def test_only_densities_of_the_same_numbers_are_compared():
 
 
 def fit(data, **settings):
-    return sl.fit(data, INTERVAL, 3, **settings)
+    return sl.fit(data, INTERVAL, 3, **{"mean": "zero"} | settings)
 
 
 @pytest.mark.parametrize(

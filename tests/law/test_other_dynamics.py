@@ -5,6 +5,7 @@ its moments are those of a Gaussian, with ``E c^3 = m^3 + 3 m v`` and
 ``Cov(c, c^3) = 3 v (m^2 + v)``.
 """
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -34,14 +35,15 @@ class DoubleWell(Dynamics):
         return {key: np.array([getattr(self, key)]) for key in ("a", "b", "s")}
 
     def moments(self, mean, covariance, t, dt):
-        m, v, cross = mean[0], covariance[0, 0], covariance[0, 0]
+        m, v = mean[..., 0], covariance[..., 0, 0]
+        cross = v
         n = max(1, round(dt / 0.01))
         h = dt / n
         for _ in range(n):
             slope = 1.0 + h * (self.a - 3.0 * self.b * (m**2 + v))
             m = m + h * (self.a * m - self.b * (m**3 + 3.0 * m * v))
             v, cross = slope**2 * v + self.s**2 * h, slope * cross
-        return Step(np.array([m]), np.array([[v]]), np.array([[cross]]), None)
+        return Step(m[..., None], v[..., None, None], cross[..., None, None])
 
     def sample(self, state, t, dt, generator):
         n = max(1, round(dt / 0.01))
@@ -100,6 +102,16 @@ def test_without_its_cubic_it_is_the_linear_law(data):
         one, two = (getattr(some, method)(data, *arguments) for some in (toy, exact))
         np.testing.assert_allclose(one["mean"], two["mean"], atol=1e-9)
         np.testing.assert_allclose(one["std"], two["std"], atol=1e-9)
+
+
+class OneByOne(DoubleWell):
+    def moments(self, mean, covariance, t, dt):
+        return super().moments(mean[0], covariance[0], t, dt)
+
+
+def test_moments_of_one_state_alone_are_refused(data):
+    with pytest.raises(EquationError, match="all states at once"):
+        dataclasses.replace(law(), dynamics=OneByOne(1.0, 1.0, 0.3)).log_likelihood(data)
 
 
 def test_forecast_and_its_draws(data):

@@ -10,11 +10,15 @@ from spdelaw.testing import DynamicsContract
 
 
 class TestDiagonal(DynamicsContract):
+    is_fitted = False
+
     def make_dynamics(self):
         return Linear(np.array([1.0, 4.0]), np.array([1.0, 0.5]))
 
 
 class TestCoupledWithSeasonsAroundAMean(DynamicsContract):
+    is_fitted = False
+
     def make_dynamics(self):
         drift = np.array([[1.0, 0.6], [-0.6, 1.5]])
         noise = np.array([[1.0, 0.2], [0.2, 0.5]])
@@ -22,6 +26,7 @@ class TestCoupledWithSeasonsAroundAMean(DynamicsContract):
 
 
 class TestReacting(DynamicsContract):
+    is_fitted = False
     closure_error = 0.02
 
     def make_dynamics(self):

@@ -24,6 +24,7 @@ def reacting(terms=EXCITABLE, coefficients=(1.0, -1.0, -1.0, 0.1, 0.5, -0.3), ea
 
 
 class TestTwoFields(DynamicsContract):
+    is_fitted = False
     spread, closure_error = 0.05, 0.03
 
     def make_dynamics(self):

@@ -156,6 +156,19 @@ def test_accessor_returns_axes_of_the_same_figures(law, fields, heat):
     np.testing.assert_allclose(energy, law.equation.energy_spectrum([0.5]).values[0])
 
 
+def test_a_notebook_shows_what_law_plot_returns_as_a_figure(law, fields):
+    """Jupyter calls ``_repr_png_``; a list of axes would be text."""
+    ax = Figure().add_subplot()
+    times = fields["time"][15:]
+    ahead = law.plot.forecast(fields[:, :15], times, ax=ax)
+    drawn = [law.plot.spectrum(), law.plot.energy(), law.plot.field(fields),
+             law.plot.innovations(fields), ahead]  # fmt: skip
+    for shown in drawn:
+        assert shown._repr_png_().startswith(b"\x89PNG")
+    assert drawn[0].figure.axes[0] is drawn[0][0]
+    assert drawn[-1] is ax
+
+
 def test_innovations_are_drawn_with_what_chance_allows(law, fields):
     pit, past = law.plot.innovations(fields)
     log_likelihoods = np.array([bar.get_height() for bar in pit.patches[:20]])

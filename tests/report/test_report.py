@@ -15,9 +15,9 @@ import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.report import data as data_module
 from spdelaw.report.page import write_report
-from spdelaw.report.plots import clock, packed, thinned
+from spdelaw.report.plots import packed, thinned, time_labels
 from spdelaw.report.sections.samples import ENERGY_TIMES, compare
-from spdelaw.report.sections.summary import answers
+from spdelaw.report.sections.summary import summary_text
 
 pytest.importorskip("plotly")
 
@@ -37,12 +37,12 @@ def gappy():
 
 @pytest.fixture(scope="module")
 def law(gappy):
-    return sl.fit(gappy, EQUATION.domain, 3)
+    return sl.fit(gappy, EQUATION.domain, 3, mean="zero")
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory, law, gappy):
-    chaos = sl.fit(gappy, EQUATION.domain, 3, engine="chaos", n_time=6)
+    chaos = sl.fit(gappy, EQUATION.domain, 3, engine="chaos", n_time=6, mean="zero")
     file = tmp_path_factory.mktemp("report") / "report.html"
     return write_report(file, {"exact": law, "<b>chaos</b>": chaos}, gappy, truth=EQUATION,
                         title="A </script><b>title</b>")  # fmt: skip
@@ -67,7 +67,7 @@ def test_page_is_one_file_with_all_sections(page, gappy):
     assert not re.search(r'(?:src|href)="(?:https?:)?//', outside)
     for word in ("<b>title</b>", "<b>chaos</b>", "Skill of forecasts", 'id="reaction"'):
         assert word not in text
-    assert "%%" not in outside
+    assert "{{" not in outside
     for word in (sl.describe(gappy)["fingerprint"], "Wiener Chaos", sl.__version__):
         assert word in text
 
@@ -119,11 +119,11 @@ def test_a_long_record_is_scored_whole_and_shown_in_part(tmp_path, law, monkeypa
     )
     assert there.fields.sizes["time"] == 40
     assert there.description == here.description
-    assert answers(there) == answers(here)
+    assert summary_text(there) == summary_text(here)
     for tier, score in here.card.tiers.items():
         np.testing.assert_allclose(there.card.tiers[tier], score, rtol=1e-9)
     page = write_report(tmp_path / "long.html", law, data.chunk(time=30), truth=EQUATION)
-    assert "the first 40 times; scores and checks are of all" in page.read_text(encoding="utf-8")
+    assert "the first 40 times; scores and checks use all times" in page.read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------ kinds of data and of laws
@@ -169,7 +169,7 @@ HEATED = dataclasses.replace(HEAT, forcing=FORCING)
 @pytest.mark.parametrize(
     ("equation", "settings", "words"),
     [
-        (RING, {"drift": "normal"}, ("Eigenmodes of the drift", "does not turn")),
+        (RING, {"drift": "normal"}, ("Eigenmodes of the drift", "does not oscillate")),
         (STORMY, {"season": sl.Season(0.5, 2)}, ("noise in season 2, relative",)),
         (HEATED, {"forcing": FORCING}, ("The model fits",)),  # what the forcing leaves is judged
     ],
@@ -199,31 +199,35 @@ def test_paths_without_data_are_not_shown(law, gappy, tmp_path):
 
 
 def answers_of(law, data, truth=None):
-    return answers(data_module.gather(law, data, truth, None, 100, 0))
+    return summary_text(data_module.gather(law, data, truth, None, 100, 0))
 
 
 def test_words_follow_the_verdict(law, gappy):
     good = answers_of(law, gappy, EQUATION)
-    assert [a.question for a in good] == ["What was learned", "How sure", "Does the model fit?"]
+    assert [a.question for a in good] == [
+        "What was learned?",
+        "How certain?",
+        "Does the model fit?",
+    ]
     assert good[2].short == "Yes"
-    assert any("truth is known" in sentence for sentence in good[2].sentences)
+    assert any("true equation is known" in sentence for sentence in good[2].sentences)
     wrong = sl.simulate(sl.catalogue.heat(n_modes=3, nu=5.0), 12, TIMES, GRID, seed=1)
     _, sure, fits = answers_of(law, 3 * wrong)
     assert fits.short == "No"
     assert any("What to try" in sentence for sentence in fits.sentences)
-    assert sure.short == "Not, as the model does not fit"
+    assert "Do not rely on these intervals" in sure.short
 
 
 def test_numbers_that_are_undetermined_are_said_to_be(law, gappy):
     table = law.parameters.copy(deep=True)
     table["eigenvalue"].loc[{"statistic": ["stderr", "upper"], "mode": [2, 3]}] = np.inf
     sure = answers_of(dataclasses.replace(law, parameters=table), gappy)[1]
-    assert sure.short != "Sharply"
-    assert any("2 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
-    assert sure.sentences[0].startswith("The typical 95 % interval reaches more than ± 1,000 % ")
+    assert sure.short != "Precisely"
+    assert any("not determine 2 of 6 parameters" in sentence for sentence in sure.sentences)
+    assert sure.sentences[0].startswith("A typical 95 % interval is more than ± 1,000 % ")
     vague = law.with_info(identifiability={"undetermined": ["eigenvalue[2]"]})
     sure = answers_of(vague, gappy)[1]
-    assert any("1 of 6 numbers are not determined" in sentence for sentence in sure.sentences)
+    assert any("not determine 1 of 6 parameters" in sentence for sentence in sure.sentences)
 
 
 def inside(curve):
@@ -268,15 +272,25 @@ def test_energy_is_right_through_gaps():
 
 def test_times_with_a_calendar_of_the_real_world_become_dates():
     attrs = {"units": "days since 2006-04-16", "calendar": "proleptic_gregorian"}
-    real = clock(np.array([0.0, 30.5]), attrs)
+    real = time_labels(np.array([0.0, 30.5]), attrs)
     assert real.positions == ["2006-04-16T00:00:00", "2006-05-16T12:00:00"]
     assert real.axis == {"type": "date"}
-    model = clock(np.array([0.0, 30.0, 345.0]), {**attrs, "calendar": "360_day"})
+    model = time_labels(np.array([0.0, 30.0, 345.0]), {**attrs, "calendar": "360_day"})
     assert not model.is_date
     assert model.title == "year (360_day calendar)"
     assert model.texts == ["2006-04-16", "2006-05-16", "2007-04-01"]
     np.testing.assert_allclose(model.positions, [2006 + 105 / 360, 2006 + 135 / 360, 2007.25])
-    assert clock(np.array([0.5]), {"units": "seconds"}).title == "time (seconds)"
+    assert time_labels(np.array([0.5]), {"units": "seconds"}).title == "time (seconds)"
+
+
+def test_names_from_data_are_plain_text_in_figures(page, law, gappy, tmp_path):
+    """plotly.js takes ``<b>`` in names and titles for HTML."""
+    names = {trace["name"] for trace in figures(page)["spectra"]["data"]}
+    assert "&lt;b&gt;chaos&lt;/b&gt;" in names
+    marked = gappy.rename("<i>T</i> & U").assign_attrs(units="<sup>2</sup>")
+    shown = figures(write_report(tmp_path / "r.html", law, marked))
+    title = shown["forecast"]["layout"]["yaxis"]["title"]["text"]
+    assert title == "&lt;i&gt;T&lt;/i&gt; &amp; U (&lt;sup&gt;2&lt;/sup&gt;)"
 
 
 def test_arrays_survive_packing():
@@ -289,6 +303,16 @@ def test_arrays_survive_packing():
 # ------------------------------------------------------------------ in a browser
 
 
+#: Pairs of panels of one figure whose plot areas overlap.
+OVERLAPS = """[...document.querySelectorAll('.plot')].flatMap(plot => {
+    const boxes = Object.entries(plot.layout).filter(([key]) => key.startsWith('xaxis'))
+        .map(([key, x]) => [x.domain ?? [0, 1], plot.layout['y' + key.slice(1)].domain ?? [0, 1]]);
+    const cross = ([a, b], [c, d]) => a < d - 1e-6 && c < b - 1e-6;
+    return boxes.flatMap((one, i) => boxes.slice(i + 1)
+        .filter(other => cross(one[0], other[0]) && cross(one[1], other[1])));
+})"""
+
+
 def test_page_loads_alone_draws_every_figure_and_fits_narrow_windows(page, browser):
     open_whole(browser, page)
     titles = browser.run("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
@@ -299,6 +323,7 @@ def test_page_loads_alone_draws_every_figure_and_fits_narrow_windows(page, brows
         browser.open(page)
         assert browser.run("document.documentElement.scrollWidth") <= width
         assert (browser.run(panels) == 0) == (width == 390), "one above the other on a phone"
+        assert browser.run(OVERLAPS) == []
     browser.resize(1280, 900)
 
 
@@ -335,4 +360,9 @@ def test_dark_light_and_paper(page, browser, tmp_path):
     assert light[0] == "rgb(255, 255, 255)"
     assert all(a != b for a, b in zip(dark, light, strict=True))
     assert browser.pdf(tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    widths = "[...document.querySelectorAll('.plot')].map(p => p.querySelector('svg').clientWidth)"
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    assert set(browser.run(widths)) == {640}, "figures are drawn for the width of the paper"
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+    assert min(browser.run(widths)) > 640
     browser.media()

@@ -180,9 +180,9 @@ class Amortized(Engine):
         config: a config, a mapping or a YAML file of settings of
             `spdelaw.amortized.AmortizedConfig` or `spdelaw.amortized.StructuredConfig`.
         validation: fields that score the epochs; for "paper", by default a share of the paths.
-        checkpoint: folder to save the run in, and to go on from where it holds one.
-        tensorboard: folder for a log of every epoch that TensorBoard shows.
-        threads: for data with gaps, of "structured".
+        checkpoint: folder for checkpoints of the training, which resumes from the last one in it.
+        tensorboard: folder for a log of the training that TensorBoard shows.
+        threads: number of threads for data with gaps, with ``preset="structured"``.
         settings: single settings such as ``preset``, ``epochs``, ``n_time``, on top of ``config``.
 
     Example:

@@ -87,8 +87,8 @@ class AmortizedConfig(TrainingConfig):
     checkpoint are not stated there either.
 
     Attributes:
-        preset: name of the defaults.
-        epochs: passes over the training paths.
+        preset: set of defaults: "paper", "literal" or "structured".
+        epochs: number of passes over the training paths.
         warmup_epochs: of the linear warm-up, before each cosine; at most a third of a cycle.
         schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
             cycle ends with the training. Empty: one cycle.

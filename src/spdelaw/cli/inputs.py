@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import typer
 import xarray as xr
 
-from spdelaw.cli.options import numbers, one_of, positive_number
+from spdelaw.cli.options import (
+    BOUNDARIES,
+    DOMAIN_NAMES,
+    DOMAIN_OPTIONS,
+    DomainOptions,
+    Given,
+    numbers,
+    one_of,
+    positive_number,
+)
 from spdelaw.data.clock import has_dates, to_dates
 from spdelaw.data.fields import OBSERVATION_STD, canonical
-from spdelaw.data.guess import (
-    guess_boundary,
-    guess_domain,
-    guess_layout,
-    guess_side,
-    guess_unit,
-    guess_variable,
-)
 from spdelaw.data.io.files import has_fields, read, read_dataset, read_raw
 from spdelaw.data.io.safe_files import read_regular
 from spdelaw.data.io.tables import Columns, is_table
+from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.data.recognise import guess_boundary, guess_side, recognise
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -151,47 +152,9 @@ def check_same_domain(what: str, got: AbstractDomain, expected: AbstractDomain) 
 # ---------- The domain of a fit, from options, the stored equation, or the coordinates
 
 
-#: Domains by name, with the options each of them takes.
-DOMAIN_OPTIONS = {
-    "interval": ("--bounds", "--boundary"),
-    "line": (),
-    "box": ("--sides", "--boundary"),
-    "plane": (),
-    "disk": ("--radius", "--centre", "--boundary"),
-    "sphere": ("--radius",),
-}
-DOMAIN_NAMES = tuple(DOMAIN_OPTIONS)
-BOUNDARIES = ("dirichlet", "neumann", "periodic")
 #: Points beyond this share of a disk's radius are at its rim; the field is zero there where its
 #: mean square is below this share of the mean square of the whole.
 RIM_START, ZERO_SHARE = 0.95, 0.02
-
-
-class DomainOptions(NamedTuple):
-    """Options about the domain; None means not given."""
-
-    domain: Annotated[
-        str | None,
-        typer.Option(
-            "--domain",
-            help=f"One of {', '.join(DOMAIN_NAMES)}, or a .json of domain.to_dict(); for skill "
-            "also eof, patterns of the data. By default the equation in the file, or guessed.",
-        ),
-    ] = None
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(help="Ends of the interval; by default the file's equation or coordinate."),
-    ] = None
-    sides: Annotated[
-        str | None,
-        typer.Option(help="Ends of a box, two per dim with commas; by default as for --bounds."),
-    ] = None
-    boundary: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(BOUNDARIES)}; for a box also one a side, with commas."),
-    ] = None
-    radius: Annotated[float | None, typer.Option(help="Of the disk or the sphere.")] = None
-    centre: Annotated[str | None, typer.Option(help="Of the disk; 0,0 by default.")] = None
 
 
 class ChosenDomain(NamedTuple):
@@ -397,130 +360,6 @@ def _choose_sphere(
     return ChosenDomain(stored or Sphere(), "the whole sphere")
 
 
-# ---------- Options that turn a raw file into fields
-
-
-PREPARATION_PANEL = "Preparation, kept in the law and undone on output"
-
-
-class PreparationOptions(NamedTuple):
-    """The options as they were given."""
-
-    along: Annotated[
-        str | None,
-        typer.Option(help="Dim that becomes space; guessed.", rich_help_panel=PREPARATION_PANEL),
-    ] = None
-    average: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Dim to average over, latitudes by area.", rich_help_panel=PREPARATION_PANEL
-        ),
-    ] = None
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Range to keep, such as longitude=150:270 or time=1990:2010-06, or the entry "
-            "nearest to a number, depth=10.",
-            rich_help_panel=PREPARATION_PANEL,
-        ),
-    ] = None
-    coarsen: Annotated[
-        list[str] | None,
-        typer.Option(help="Neighbours to average, such as x=2.", rich_help_panel=PREPARATION_PANEL),
-    ] = None
-    anomalies: Annotated[
-        str | None,
-        typer.Option(
-            help="Climatology to subtract: mean, month, dayofyear (harmonics), hour, month+hour, "
-            "lead.",
-            rich_help_panel=PREPARATION_PANEL,
-        ),
-    ] = None
-    detrend: Annotated[
-        bool,
-        typer.Option(
-            "--detrend", help="Subtract a line in time.", rich_help_panel=PREPARATION_PANEL
-        ),
-    ] = False
-    standardise: Annotated[
-        str | None,
-        typer.Option(
-            help="Divide by the deviation of each point, or whole.",
-            rich_help_panel=PREPARATION_PANEL,
-        ),
-    ] = None
-    time_unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Unit that dates are counted in; guessed.", rich_help_panel=PREPARATION_PANEL
-        ),
-    ] = None
-    area_weights: Annotated[
-        bool,
-        typer.Option(
-            "--area-weights",
-            help="Multiply by the root of a cell's area.",
-            rich_help_panel=PREPARATION_PANEL,
-        ),
-    ] = False
-    missing: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Value that means nothing, such as -9999.", rich_help_panel=PREPARATION_PANEL
-        ),
-    ] = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Arguments of `Preparation`, but for names and means over dims."""
-        ranges = [
-            selection for selection in map(_parse_range, self.select or ()) if selection is not None
-        ]
-        return {
-            "select": dict(ranges),
-            "coarsen": dict(_parse_block_size(text) for text in self.coarsen or ()),
-            "anomalies": self.anomalies,
-            "detrend": self.detrend,
-            "standardise": self.standardise,
-            "time_unit": self.time_unit,
-            "area_weights": self.area_weights,
-            "missing": tuple(self.missing or ()),
-        }
-
-    @property
-    def period(self) -> tuple[str, str] | None:
-        """First and last time to learn from, as text, where --select time gives them."""
-        periods = [text.partition("=")[2] for text in self.select or () if _selects_time(text)]
-        if not periods:
-            return None
-        first, _, last = periods[-1].partition(":")
-        return first.strip(), last.strip()
-
-
-def _selects_time(text: str) -> bool:
-    return text.partition("=")[0].strip() == "time"
-
-
-def _parse_range(text: str) -> tuple[str, tuple[float, float]] | None:
-    if _selects_time(text):
-        return None
-    dim, _, ends = text.partition("=")
-    low, colon, high = ends.partition(":")
-    try:
-        return dim.strip(), (float(low), float(high) if colon else float(low))
-    except ValueError as error:
-        expected, fix = "a dim and a range", "pass --select longitude=150:270"
-        raise InputError("--select", expected=expected, got=repr(text), fix=fix) from error
-
-
-def _parse_block_size(text: str) -> tuple[str, int]:
-    dim, _, size = text.partition("=")
-    if not dim or not size.isdecimal():
-        expected = "a dim and a number"
-        raise InputError("--coarsen", expected=expected, got=repr(text), fix="pass --coarsen x=2")
-    return dim, int(size)
-
-
 # ---------- A file for `fit`: its data, their preparation, and all guesses
 
 
@@ -554,69 +393,57 @@ class Source(NamedTuple):
 def read_source(
     file: Path,
     variable: str | None,
-    options: PreparationOptions,
+    given: Given,
+    along: str | None,
     domain: str | None,
     columns: Columns,
     std: str | None = None,
 ) -> Source:
     """Fields as they are in the file, or raw data with a preparation.
 
-    ``std`` is the variable with the standard deviation of each value, where there is one.
+    Args:
+        file: with the data.
+        variable: to read; None where the file has one.
+        given: arguments of `Preparation` from options.
+        along: dim that becomes space, None to guess it.
+        domain: its name, None to guess it.
+        columns: of a table.
+        std: variable with the standard deviation of each value, where there is one.
     """
     dims = dims_of(domain)
-    if options.along is not None and len(dims) > 1:
+    if along is not None and len(dims) > 1:
         expected = "a domain with one spatial dim"
         fix = "leave --along out; --average DIM removes a dim that is too many"
         raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
-    if not any(options) and any(
-        has_fields(file, variable, d) for d in (dims, dims[:2], ("point",))
+    if (
+        not given
+        and along is None
+        and any(has_fields(file, variable, d) for d in (dims, dims[:2], ("point",)))
     ):
         fields = read_fields(file, variable, check=False)  # a fit looks at them itself
         fields = fields if std is None else with_std(fields, file, std)
         return Source(fields, None, fields, domain, [])
-    how = options.settings
+    select = dict(given.get("select", {}))
+    period = select.pop("time", None)
     raw, guesses = read_raw(file, columns=columns)
-    raw = _select_period(raw if std is None else std_as_coordinate(raw, std), options.period)
-    cut = Preparation(select=how["select"], missing=how["missing"])
-    average = tuple(options.average or ())
-    selected = _apply_selection(cut, raw, variable)
-    if domain is None and options.along is None:
-        domain, why = guess_domain(selected, variable, average)
-        dims = dims_of(domain)
-        guesses += [] if domain == "interval" else [why]
-    guess = guess_layout(selected, variable, options.along, average, dims)
-    ranges = {"select": {**guess.preparation.select, **how["select"]}}
-    preparation = dataclasses.replace(guess.preparation, **{**how, **ranges})
-    guesses += guess.reasons
-    unit = _guess_time_unit(raw[guess.time].values) if guess.time in raw.coords else None
-    if preparation.time_unit is None and unit is not None:
-        preparation = dataclasses.replace(preparation, time_unit=unit)
-        guesses.append(f"times are dates, counted in {unit}")
-    prepared, fields = preparation.learned(raw, guess.dims)
-    return Source(raw, preparation, fields, domain, guesses + prepared.notes, prepared)
-
-
-def _apply_selection(cut: Preparation, raw: xr.Dataset, variable: str | None) -> xr.Dataset:
-    """The data set within the ranges of --select, for guesses about its extent."""
-    if not cut.select:
-        return raw
-    name = guess_variable(raw, variable)
-    reduced = dataclasses.replace(cut, variable=name).reduce(raw)
-    return reduced.to_dataset(name=name)
-
-
-def _guess_time_unit(times: np.ndarray) -> str | None:
-    dated = times.dtype.kind in "Mm" or (times.size > 0 and hasattr(times.flat[0], "calendar"))
-    if not dated or times.ndim != 1 or len(times) < 2:
-        return None
-    return guess_unit(times)
+    raw = _select_period(raw if std is None else std_as_coordinate(raw, std), period)
+    how = Preparation(**given | {"select": select, "variable": variable})
+    is_open = domain is None and along is None
+    layout = recognise(raw, how, dims=None if is_open else dims, along=along)
+    guesses += [layout.domain_reason] if layout.domain not in (None, "interval") else []
+    prepared, fields = layout.preparation.learned(raw, layout.dims)
+    guesses += layout.reasons
+    unit = layout.preparation.time_unit
+    guesses += [f"times are dates, counted in {unit}"] if unit != how.time_unit else []
+    guesses += prepared.notes
+    return Source(raw, layout.preparation, fields, layout.domain or domain, guesses, prepared)
 
 
 def _select_period(raw: xr.Dataset, period: tuple[str, str] | None) -> xr.Dataset:
     """The times from the first to the last; the law does not store this selection."""
     if period is None:
         return raw
-    time = next((str(n) for n in raw.dims if str(n) in ("time", "t", "valid_time", "date")), None)
+    time = next((str(n) for n in raw.dims if is_time(raw, str(n))), None)
     if time is None or time not in raw.coords:
         got, fix = ", ".join(map(str, raw.coords)), "leave the selection in time out"
         raise InputError("--select", expected="a file with a coordinate time", got=got, fix=fix)

@@ -12,9 +12,8 @@ import xarray as xr
 
 from spdelaw import report
 from spdelaw.cli import options
+from spdelaw.cli.commands import Skill as SkillCall
 from spdelaw.cli.inputs import (
-    DomainOptions,
-    PreparationOptions,
     Source,
     check_same_domain,
     choose_domain,
@@ -24,7 +23,7 @@ from spdelaw.cli.inputs import (
     stored_equation,
 )
 from spdelaw.cli.laws import load_law
-from spdelaw.cli.options import Config, config_lines_in_errors, one_of, positive, word_or_count
+from spdelaw.cli.options import DomainOptions, one_of, positive
 from spdelaw.cli.output import (
     Output,
     check_figure_target,
@@ -39,7 +38,7 @@ from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.evaluation.comparison import compare
 from spdelaw.evaluation.forecast_skill import ORIGINS, Skill, skill
 from spdelaw.evaluation.scorecard import evaluate
-from spdelaw.infer.model import DRIFTS, INITIALS, NOISES, RESTS
+from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
@@ -147,7 +146,7 @@ def compare_command(
     data: Annotated[
         Path | None, typer.Option(help="File of data that no law was learned from.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    level: options.Level = 0.95,
     variable: options.Variable = None,
     columns: options.ColumnList = None,
     seed: options.Seed = 0,
@@ -208,114 +207,48 @@ def _law_names(laws: list[Path]) -> tuple[str, ...]:
 # ---------- ``spdelaw skill``: forecasts of the past, scored beside reference methods
 
 
-SKILL_EXAMPLES = """**Examples**
-
-spdelaw skill sst.nc --anomalies month --modes 6 --leads 1,3,6,12
-
-spdelaw skill sst.nc --domain eof --anomalies month --modes 2,4,8 --drift dense --noise dense
-
-spdelaw skill tmax.csv --time date --value tmax --lon lon --lat lat --anomalies dayofyear
-
-spdelaw skill heat.nc --modes 4 --leads 1,5 --out forecasts.nc --figure skill.png
-"""
-
 #: Option value that stands for patterns of the data.
 PATTERNS = "eof"
 
 
-def skill_command(
-    *,
-    ctx: typer.Context,
-    file: options.InFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Forecasts to write: .nc or .zarr.")
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Figure of the scores to write, such as skill.png.")
-    ] = None,
-    leads: Annotated[str, typer.Option(help="Steps ahead, with commas.")] = "1,3,6,12",
-    origins: Annotated[
-        str, typer.Option(help="expanding (learn from all before) or rolling (from as many).")
-    ] = ORIGINS[0],
-    first: Annotated[
-        float, typer.Option(help="Times before the first origin, as a number or a share of all.")
-    ] = 0.6,
-    refits: Annotated[int, typer.Option(help="How often all is learned anew.")] = 4,
-    most_origins: Annotated[int, typer.Option(help="Origins, spread evenly.")] = 100,
-    domain_options: DomainOptions,
-    modes: Annotated[
-        str, typer.Option(help="A number, several to choose from with commas, or auto.")
-    ] = "auto",
-    drift: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(DRIFTS)}; diagonal and, for EOFs, dense are tried."),
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(NOISES)}; what goes with the drift.")
-    ] = None,
-    initial: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(INITIALS)}; stationary for EOFs.")
-    ] = None,
-    nuisance: Annotated[
-        str | None,
-        typer.Option(help="Modes to model but not to report: a number, or auto; 0 for EOFs."),
-    ] = None,
-    rest: Annotated[
-        str, typer.Option(help=f"What the modes leave over: one of {', '.join(RESTS)}.")
-    ] = "auto",
-    table: options.Table,
-    variable: options.Variable = None,
-    preparation_options: PreparationOptions,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
-    seed: options.Seed = 0,
-    config: Config = None,
-    force: options.Force = False,
-    output: Output,
-) -> None:
-    """Score forecasts of the past beside climatology, persistence, its decay and a LIM.
-
-    From each origin, law and rivals see earlier times only: law, climatology and patterns are
-    learned anew, --refits times in all. RMSE, CRPS, log score and coverage come with intervals
-    from a bootstrap over blocks of origins.
-    """
+def skill_command(call: SkillCall) -> None:
+    """Score forecasts of the past."""
     start = time.perf_counter()
-    columns = table.columns
-    with config_lines_in_errors(ctx):
-        _check_targets(out, figure, force)
-        settings: dict[str, Any] = {
-            "leads": _parse_counts("--leads", leads),
-            "origins": one_of("--origins", origins, ORIGINS),
-            "first": int(first) if first >= 1 and float(first).is_integer() else first,
-            "refits": positive("--refits", refits),
-            "most_origins": positive("--most-origins", most_origins),
-            "rest": one_of("--rest", rest, RESTS),
-            "level": level,
-            "seed": seed,
-        }
-        words = (("drift", drift, DRIFTS), ("noise", noise, NOISES), ("initial", initial, INITIALS))
-        settings |= {name: one_of(f"--{name}", v, all_) for name, v, all_ in words if v is not None}
-        if nuisance is not None:
-            settings["nuisance"] = word_or_count("--nuisance", nuisance, "auto", 0)
-        n_modes = _parse_modes(modes)
-        source = read_source(
-            file, variable, preparation_options, _domain_name(domain_options), columns
+    file, output = call.file, call.output
+    _check_targets(call.out, call.figure, call.force)
+    Model(**call.model)  # checks the words
+    settings: dict[str, Any] = call.model | {
+        "leads": _parse_counts("--leads", call.leads),
+        "origins": one_of("--origins", call.origins, ORIGINS),
+        "first": int(call.first) if call.first >= 1 and call.first.is_integer() else call.first,
+        "refits": positive("--refits", call.refits),
+        "most_origins": positive("--most-origins", call.most_origins),
+        "level": call.level,
+        "seed": call.seed,
+    }
+    n_modes = _parse_modes(call.modes)
+    source = read_source(
+        file, call.variable, call.preparation, call.along, _domain_name(call.domain),
+        call.table.columns,
+    )  # fmt: skip
+    domain = _skill_domain(call.domain, source)
+    with output.progress(f"forecasting {file}") as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        scores = skill(
+            source.data, domain, n_modes, prepare=source.preparation, progress=progress, **settings
         )
-        domain = _skill_domain(domain_options, source)
-        with output.progress(f"forecasting {file}") as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", IdentifiabilityWarning)
-            scores = skill(
-                source.data, domain, n_modes, prepare=source.preparation, progress=progress,
-                **settings,
-            )  # fmt: skip
-    _write_skill(scores, out, figure)
+    _write_skill(scores, call.out, call.figure)
     _show_skill(output, scores, file, source.guesses)
-    facts = {"forecasts": f"{out} ({human_size(file_size(out))})"} if out is not None else {}
-    facts |= {"figure": str(figure)} if figure is not None else {}
+    written = (
+        {} if call.out is None else {"forecasts": f"{call.out} ({human_size(file_size(call.out))})"}
+    )
+    written |= {} if call.figure is None else {"figure": str(call.figure)}
     seconds = time.perf_counter() - start
-    output.facts("", facts | {"time": f"{seconds:.1f} s"})
+    output.facts("", written | {"time": f"{seconds:.1f} s"})
     output.document(
         command="skill", data=str(file), guesses=source.guesses, seconds=seconds,
-        file=None if out is None else str(out), figure=None if figure is None else str(figure),
+        file=None if call.out is None else str(call.out),
+        figure=None if call.figure is None else str(call.figure),
         **scores.to_dict(),
     )  # fmt: skip
 

@@ -144,15 +144,14 @@ def fit_facts(law: Law) -> dict[str, str]:
 
 
 def _mean_facts(law: Law) -> dict[str, str]:
-    """The mean of the model where it was tested or fixed, and its gain in log-likelihood."""
+    """The mean of the model, and how far it is from zero where the data decided."""
     decided = law.info.get("decisions", {}).get("mean", {})
     if law.info.mean is None or not decided:
         return {}
-    gain, needed = decided.get("gain_of_mean"), decided.get("gain_needed")
-    if gain is None:
+    z, limit = decided.get("largest_z_of_mean"), decided.get("mean_from_z")
+    if z is None:
         return {"mean": law.info.mean}
-    but = "; no search with one ends in a maximum" if "converged_with_mean" in decided else ""
-    return {"mean": f"{law.info.mean} (a mean gains {gain:.1f} nats, {needed:.1f} needed{but})"}
+    return {"mean": f"{law.info.mean} (largest |z| of a mode {z:.1f}, dropped below {limit:.1f})"}
 
 
 def _time_dependence_facts(law: Law) -> dict[str, str]:

@@ -10,14 +10,15 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-import xarray as xr
 
-from spdelaw.data.io.zarr import check_replaceable as check_store_replaceable
+from spdelaw.cli.options import OUTPUT, option
 from spdelaw.errors import FileError, InputError
-from spdelaw.law.io import check_replaceable
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # ---------- Output of a command: tables for people, one JSON document for programs
 
@@ -26,10 +27,10 @@ from spdelaw.law.io import check_replaceable
 PIPE_WIDTH = 200
 
 Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")
+    bool, option(OUTPUT, "Print one JSON document on stdout and nothing else there.", "--json")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no table and no progress; errors stay.")
+    bool, option(OUTPUT, "Print errors only, no tables and no progress.", "--quiet", "-q")
 ]
 
 
@@ -175,6 +176,8 @@ def check_law_target(path: Path, *, force: bool) -> Path:
         raise _exists_error(path)
     if path.is_symlink():
         raise _not_replaceable_error(path, "a law")
+    from spdelaw.law.io import check_replaceable
+
     check_replaceable(path)
     return path
 
@@ -227,7 +230,9 @@ def _check_replaceable(path: Path, force: bool) -> None:
     if path.is_dir() != (path.suffix == ".zarr") or not path.exists():
         raise _not_replaceable_error(path, f"a {path.suffix} file")
     if path.is_dir():
-        check_store_replaceable(path)
+        from spdelaw.data.io.zarr import check_replaceable
+
+        check_replaceable(path)
 
 
 def _not_replaceable_error(path: Path, kind: str) -> FileError:
@@ -271,12 +276,9 @@ def report_written(
     **document: Any,
 ) -> None:
     """Print shape, variables, size and time as a table or as the JSON document."""
-    names = (
-        [str(n) for n in written.data_vars]
-        if isinstance(written, xr.Dataset)
-        else [str(written.name)]
-    )
-    main = written["mean"] if "mean" in names and isinstance(written, xr.Dataset) else written
+    variables = getattr(written, "data_vars", None)  # None for a DataArray
+    names = [str(written.name)] if variables is None else [str(n) for n in variables]
+    main: Any = written["mean"] if variables is not None and "mean" in names else written
     sizes = {str(d): n for d, n in main.sizes.items()}
     size = file_size(out)
     output.facts(

@@ -12,14 +12,8 @@ import typer
 import xarray as xr
 
 from spdelaw.cli import options
-from spdelaw.cli.inputs import (
-    DomainOptions,
-    PreparationOptions,
-    choose_domain,
-    read_for,
-    read_source,
-    shown_time,
-)
+from spdelaw.cli.commands import Fill
+from spdelaw.cli.inputs import choose_domain, read_for, read_source, shown_time
 from spdelaw.cli.laws import domain_name, load_law, show_plan
 from spdelaw.cli.options import numbers, one_of, positive, word_or_count
 from spdelaw.cli.output import (
@@ -34,7 +28,7 @@ from spdelaw.data.io.files import write
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.gaps.filling import RESTS, Filled, fill_record
 from spdelaw.evaluation.gaps.prediction import BASES
-from spdelaw.infer.model import DRIFTS
+from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
 from spdelaw.law.observations import next_times
 
@@ -283,91 +277,31 @@ def _result_bytes(history: xr.DataArray, n_times: int, samples: int) -> int:
 # ---------- ``spdelaw fill``: fill gaps by the law that predicts held-out values best
 
 
-FILL_EXAMPLES = """**Examples**
-
-spdelaw fill sst.nc --anomalies month --out filled.nc
-
-spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
-
-spdelaw fill stations.csv --time date --value tmax --station id --lon lon --lat lat --out full.nc
-
-spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out filled.nc
-
-spdelaw fill sst.nc --anomalies month --dry-run
-"""
-
-
-def fill_command(
-    *,
-    file: options.InFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write: .nc or .zarr.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print guesses and the prepared data, and stop.")
-    ] = False,
-    table: options.Table,
-    domain_options: DomainOptions,
-    modes: Annotated[
-        str, typer.Option(help="Number of modes, or auto to choose it by held-out clouds.")
-    ] = "auto",
-    basis: Annotated[
-        str | None,
-        typer.Option(help="domain (its modes) or patterns (of the data); both are tried."),
-    ] = None,
-    drift: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(DRIFTS)}; the usual ones are tried."),
-    ] = None,
-    rest: Annotated[
-        str,
-        typer.Option(
-            help="What the modes leave over: white, memory, local (close values), shared (other "
-            "points of the same time), auto."
-        ),
-    ] = "auto",
-    smooth: Annotated[
-        bool, typer.Option("--smooth", help="The law's field at observed values also.")
-    ] = False,
-    everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Fill points that were never seen too.")
-    ] = False,
-    seconds: Annotated[
-        float, typer.Option(help="Begin no candidate that would take longer; 0 for no limit.")
-    ] = 300.0,
-    variable: options.Variable = None,
-    preparation_options: PreparationOptions,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    output: Output,
-) -> None:
-    """Fill the gaps of a record: mean and standard deviation of each missing value.
-
-    Laws are tried on clouds: values that are held out as the gaps of other times lie. The one that
-    predicts them best is learned again from all values and fills the gaps. Observed values stay as
-    they are, and so do points that were never seen, such as land. The file is written whole or not
-    at all.
-    """
+def fill_command(call: Fill) -> None:
+    """Fill the gaps of a file."""
     start = time.perf_counter()
-    columns = table.columns
-    target = None if dry_run else check_target(required_target(out, "filled.nc"), force=force)
-    n_modes = word_or_count("--modes", modes, "auto", 1)
-    settings: dict[str, Any] = {
-        "basis": None if basis is None else one_of("--basis", basis, BASES),
-        "drift": None if drift is None else one_of("--drift", drift, DRIFTS),
-        "rest": one_of("--rest", rest, RESTS),
-        "seconds": _time_limit(seconds),
-        "smooth": smooth,
-        "everywhere": everywhere,
-        "seed": seed,
+    file, output = call.file, call.output
+    target = None
+    if not call.dry_run:
+        target = check_target(required_target(call.out, "filled.nc"), force=call.force)
+    n_modes = word_or_count("--modes", call.modes, "auto", 1)
+    Model(**call.model)  # checks the words
+    settings: dict[str, Any] = call.model | {
+        "basis": None if call.basis is None else one_of("--basis", call.basis, BASES),
+        "rest": one_of("--rest", call.rest, RESTS),
+        "seconds": _time_limit(call.seconds),
+        "smooth": call.smooth,
+        "everywhere": call.everywhere,
+        "seed": call.seed,
     }
-    source = read_source(file, variable, preparation_options, domain_options.domain, columns)
-    domain_options = domain_options._replace(domain=source.domain)
-    chosen = choose_domain(domain_options, source.fields)
+    source = read_source(
+        file, call.variable, call.preparation, call.along, call.domain.domain, call.table.columns
+    )
+    chosen = choose_domain(call.domain._replace(domain=source.domain), source.fields)
     if target is None:
         show_plan(output, file, source, chosen, n_modes)
         return
-    if not (smooth or everywhere):
+    if not (call.smooth or call.everywhere):
         _check_gaps(source.fields)
     check_free_space(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):

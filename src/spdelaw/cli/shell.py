@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib
 import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
 from spdelaw import __version__
+from spdelaw.cli.commands import RECORDS
 from spdelaw.cli.entry import INTERRUPTED, INTERRUPTED_LINE, ending_interrupts, kept_interrupts
+from spdelaw.cli.options import FieldsOf, config_lines_in_errors, option_names_in_errors
 from spdelaw.errors import SpdeLawError
 
 # ---------- Errors and warnings of commands
@@ -88,11 +91,13 @@ def _print_line(kind: str, colour: str, message: str) -> None:
 
 # ---------- Groups of options as one argument of a command
 #
-# A command may take a NamedTuple whose fields are annotated options: the shell offers these options
-# and passes the tuple. So a group is written once, with its help and its defaults.
+# An argument may be a group: a NamedTuple whose fields are annotated options, or fields of classes
+# (`FieldsOf`). The shell offers the options and passes the group.
 
 
 Parameter = inspect.Parameter
+#: A command with more options shows the important ones first and the others in named groups.
+MOST_IN_ONE_LIST = 15
 
 
 class Without:
@@ -102,40 +107,67 @@ class Without:
         self.names = names
 
 
-def ungrouped(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command with every option as an argument of its own, as typer wants it."""
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, tuple[Any, list[str]]] = {}
-    flat: list[Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
-        group = getattr(hint, "__origin__", hint)
-        if not hasattr(group, "_fields"):
-            flat.append(parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
-            continue
-        left_out = {n for m in getattr(hint, "__metadata__", ()) for n in m.names}
-        options = get_type_hints(group, include_extras=True)
-        names = [name for name in group._fields if name not in left_out]
-        groups[parameter.name] = (group, names)
-        flat += [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                default=group._field_defaults[name],
-                annotation=options[name],
-            )
-            for name in names
-        ]
+def expand(
+    name: str, hint: Any, default: Any
+) -> tuple[list[Parameter], Callable[[Mapping[str, Any]], Any]]:
+    """Options of one argument, and the function that makes the argument from their values."""
+    group = getattr(hint, "__origin__", hint)
+    notes = getattr(hint, "__metadata__", ())
+    for note in notes:
+        if isinstance(note, FieldsOf):
+            return note.parameters(), note.parse
+    if not hasattr(group, "_fields"):
+        parameter = Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        return [parameter], lambda values: values[name]
+    left_out = {n for note in notes for n in note.names}
+    hints = get_type_hints(group, include_extras=True)
+    parts = {
+        key: expand(key, hints[key], group._field_defaults.get(key, Parameter.empty))
+        for key in group._fields
+        if key not in left_out
+    }
 
-    def run(**given: Any) -> None:
-        for name, (group, fields) in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in fields})
-        command(**given)
+    def make(values: Mapping[str, Any]) -> Any:
+        return group(**{key: make_part(values) for key, (_, make_part) in parts.items()})
+
+    return [parameter for options, _ in parts.values() for parameter in options], make
+
+
+def ungrouped(command: Callable[..., None], first: tuple[str, ...] = ()) -> Callable[..., None]:
+    """The same command with every option as an argument of its own, as typer expects it.
+
+    Args:
+        command: a function of options and groups of options.
+        first: options that the help of a long command shows first.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parts = {
+        name: expand(name, hints[name], parameter.default)
+        for name, parameter in inspect.signature(command).parameters.items()
+    }
+    flat = [parameter for options, _ in parts.values() for parameter in options]
+    shown = first if len(flat) > MOST_IN_ONE_LIST else tuple(p.name for p in flat)
+    flat = [_in_one_list(p) if p.name in shown else p for p in flat]
+    flat.sort(key=lambda p: shown.index(p.name) if p.name in shown else len(shown))
+
+    def run(ctx: typer.Context, **values: Any) -> None:
+        with config_lines_in_errors(ctx), option_names_in_errors(values):
+            command(**{name: make(values) for name, (_, make) in parts.items()})
 
     run.__doc__, run.__name__ = command.__doc__, command.__name__
-    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    run.__signature__ = inspect.Signature([context, *flat])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [context, *flat]}
     return run
+
+
+def _in_one_list(parameter: Parameter) -> Parameter:
+    """The same parameter outside of the named groups of the help."""
+    kind, *notes = get_args(parameter.annotation)
+    notes = [copy.copy(note) for note in notes]
+    for note in notes:
+        note.rich_help_panel = None
+    return parameter.replace(annotation=Annotated[kind, *notes])
 
 
 # ---------- The list of commands, and a shell that loads each on demand
@@ -213,13 +245,29 @@ def load_command(name: str, module: str | None = None) -> Any:
         module: module with ``name_command`` and ``NAME_EXAMPLES``; by default that of `MODULES`.
     """
     with ending_interrupts():
-        loaded = importlib.import_module(module or f"spdelaw.cli.{MODULES[name]}")
+        if module is None and name in RECORDS:
+            command, examples, first = _from_record(name), *RECORDS[name][1:]
+        else:
+            loaded = importlib.import_module(module or f"spdelaw.cli.{MODULES[name]}")
+            command, first = getattr(loaded, f"{name}_command"), ()
+            examples = getattr(loaded, f"{name.upper()}_EXAMPLES")
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    command, examples = (
-        getattr(loaded, key) for key in (f"{name}_command", f"{name.upper()}_EXAMPLES")
-    )
-    single.command(name, epilog=examples)(ungrouped(command))
+    single.command(name, epilog=examples)(ungrouped(command, first))
     return typer.main.get_command(single)
+
+
+def _from_record(name: str) -> Callable[..., None]:
+    """A command whose options are known before its module is loaded."""
+    record = RECORDS[name].record
+
+    def command(call: Any) -> None:
+        with ending_interrupts():
+            loaded = importlib.import_module(f"spdelaw.cli.{MODULES[name]}")
+        getattr(loaded, f"{name}_command")(call)
+
+    command.__annotations__ = {"call": record}
+    command.__doc__, command.__name__ = record.__doc__, f"{name}_command"
+    return command
 
 
 class LazyGroup(TyperGroup):

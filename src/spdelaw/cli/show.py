@@ -9,7 +9,7 @@ import typer
 import xarray as xr
 
 from spdelaw.cli import options
-from spdelaw.cli.inputs import dims_of, read_fields
+from spdelaw.cli.inputs import read_fields
 from spdelaw.cli.laws import (
     COLUMNS,
     domain_name,
@@ -23,10 +23,11 @@ from spdelaw.cli.laws import (
 )
 from spdelaw.cli.output import Output, file_size, human_size, shape
 from spdelaw.data.fields import as_fields
-from spdelaw.data.guess import guess_domain, guess_layout, scattered_places
 from spdelaw.data.io.files import has_fields, read, read_raw
 from spdelaw.data.io.tables import Columns
+from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import hints, suspect_fills
+from spdelaw.data.recognise import recognise, scattered_places
 from spdelaw.data.summary import describe
 
 # ---------- ``spdelaw info``: describe a file
@@ -85,8 +86,7 @@ def _described_fields(
     if has_fields(file, variable):
         return read_fields(file, variable), []
     raw, notes = read_raw(file, columns=columns)
-    guessed, why = guess_domain(raw, variable)
-    layout = guess_layout(raw, variable, dims=dims_of(guessed))
+    layout = recognise(raw, Preparation(variable=variable))
     name = str(layout.preparation.variable)
     original_names = {d: d for d in raw[name].dims} | {
         n: o for o, n in layout.preparation.rename.items()
@@ -94,7 +94,10 @@ def _described_fields(
     places = scattered_places(raw[name], [str(d) for d in raw[name].dims])
     whole = [str(original_names.get(d, d)) for d in layout.dims] + list(layout.preparation.average)
     fields = as_fields(raw[name], dims=places or tuple(whole))
-    return fields, [*notes, f"a fit would take: {'; '.join([why, *layout.reasons])}"]
+    return fields, [
+        *notes,
+        f"a fit would take: {'; '.join([layout.domain_reason, *layout.reasons])}",
+    ]
 
 
 def _date_facts(fields: xr.DataArray) -> dict[str, str]:

@@ -42,11 +42,6 @@ class Executor(abc.ABC):
     #: Whether results that are kept live in the memory of other processes.
     remote = False
 
-    @property
-    @abc.abstractmethod
-    def workers(self) -> int:
-        """How many blocks are worked on at once."""
-
     @abc.abstractmethod
     def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results here, in the order of the blocks."""
@@ -82,12 +77,6 @@ class LocalExecutor(Executor):
     """One after the other, or through the ``map`` of an executor."""
 
     pool_map: Callable = map
-    n_workers: int = 1
-
-    @property
-    def workers(self) -> int:
-        """One, or what the executor has."""
-        return self.n_workers
 
     def map(self, function: Callable, blocks: Sequence, *parameters: Any) -> list:
         """Results in the order of the blocks."""
@@ -121,8 +110,7 @@ def as_executor(executor: Any) -> Executor:
     if hasattr(executor, "scatter") and hasattr(executor, "gather"):
         return DaskExecutor(executor)
     if callable(getattr(executor, "map", None)):
-        # Pools of the standard library have it; other executors count as one worker.
-        return LocalExecutor(executor.map, int(getattr(executor, "_max_workers", 1)))
+        return LocalExecutor(executor.map)
     expected = "None, an executor with a method map, or a Dask Client"
     fix = "pass executor=concurrent.futures.ThreadPoolExecutor(4), or distributed.Client(...)"
     raise InputError("executor", expected=expected, got=type(executor).__name__, fix=fix)
@@ -142,12 +130,6 @@ class DaskExecutor(Executor):
 
     client: Any
     remote = True
-
-    @property
-    def workers(self) -> int:
-        """Threads of all workers that are there now."""
-        with _cluster_errors():
-            return sum(self.client.nthreads().values())
 
     def guard(self) -> contextlib.AbstractContextManager:
         """Errors of the cluster as one error."""

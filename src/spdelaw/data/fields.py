@@ -23,8 +23,8 @@ from spdelaw.data.layout import (
     order_space,
     order_time,
 )
+from spdelaw.data.names import standardise_names, with_places
 from spdelaw.data.quality import Index, Observer, Values, sweep
-from spdelaw.data.recognise import standardise_names, with_places
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 

@@ -25,9 +25,9 @@ START_NAMES = (
     "forecast_reference_time", "reference_time",
 )  # fmt: skip
 LATITUDE_NAMES = ("lat", "latitude")
-LATITUDE_UNITS = ("degrees_north", "degree_north", "degree_n", "degrees_n")
+LATITUDE_UNITS = ("degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn")
 LONGITUDE_NAMES = ("lon", "longitude")
-LONGITUDE_UNITS = ("degrees_east", "degree_east", "degree_e", "degrees_e")
+LONGITUDE_UNITS = ("degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese")
 #: Units of angles in radians.
 RADIANS = ("radian", "radians", "rad")
 
@@ -84,11 +84,6 @@ def _matches_convention(
         or name.lower() in names
         or str(attrs.get(ORIGINAL, "")).lower() in names
     )
-
-
-def dim_that(data: xr.DataArray, test: Test) -> str | None:
-    """First dim that passes a test."""
-    return next((str(dim) for dim in data.dims if test(data, str(dim))), None)
 
 
 def coordinate(data: xr.DataArray, test: Test) -> str | None:

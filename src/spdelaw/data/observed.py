@@ -38,6 +38,7 @@ class Survey(NamedTuple):
         infinite: values that are not finite, NaN apart.
         times_seen: number of observations of each point, (M,).
         total: sum of the observations of each point, (M,).
+        square: sum of the squares of all observations.
         least: fewest values of a row that has any.
         change: largest range over time of a path at a point.
         largest: largest absolute value.
@@ -49,6 +50,7 @@ class Survey(NamedTuple):
     infinite: int
     times_seen: Array
     total: Array
+    square: float
     least: int
     change: float
     largest: float
@@ -104,6 +106,7 @@ def survey_piece(piece: Array) -> PieceSurvey:
         int(np.isinf(piece).sum()),
         observed.sum((0, 1)),
         filled.sum((0, 1)),
+        float(np.vdot(filled, filled)),
         int(some.min()) if some.size else piece.shape[-1],
         0.0,
         float(np.abs(filled).max()),
@@ -133,6 +136,7 @@ def merge_surveys(a: Survey, b: Survey) -> Survey:
         a.infinite + b.infinite,
         a.times_seen + b.times_seen,
         a.total + b.total,
+        a.square + b.square,
         min(a.least, b.least),
         max(a.change, b.change),
         max(a.largest, b.largest),
@@ -290,7 +294,7 @@ class Observed(NamedTuple):
 
     def observed_points(self) -> Array:
         """Whether each point is ever observed, (M,); a first row without gaps settles it."""
-        if not np.isnan(np.asarray(self.values[0, 0])).any():
+        if self.survey is None and not np.isnan(np.asarray(self.values[0, 0])).any():
             return np.ones(len(self.points), bool)
         survey = self.surveyed().survey if self.is_lazy else self.survey
         return survey.is_observed if survey is not None else ~np.isnan(self.values).all((0, 1))
@@ -324,7 +328,7 @@ class Observed(NamedTuple):
 
     def at_observed_points(self) -> Observed:
         """The same without points that no path ever observes, such as land."""
-        if not np.isnan(np.asarray(self.values[0, 0])).any():
+        if self.survey is None and not np.isnan(np.asarray(self.values[0, 0])).any():
             return self
         observed = self.surveyed() if self.is_lazy else self
         keep = observed.observed_points()
@@ -457,14 +461,22 @@ class Observed(NamedTuple):
 
     def surveyed(self) -> Observed:
         """The same with its survey: one pass, or `DataError` for values that are no data."""
-        if self.survey is not None:
-            return self
+        return self if self.survey is not None else self._replace(survey=self.survey_values())
+
+    def mean_square_about(self, field: Array) -> float:
+        """Mean of ``(y - f)^2`` over all values for a field f over points, (M,), by the survey."""
+        survey = self.survey or self.survey_values()
+        cross = -2.0 * field @ survey.total + field**2 @ survey.times_seen
+        return float(max(survey.square + cross, 0.0) / max(survey.size - survey.missing, 1))
+
+    def survey_values(self) -> Survey:
+        """Counts and sums of all values from one pass."""
         pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
         surveys_by_block = pieces.by_block(executor.map_persist(survey_piece, pieces.flat))
         survey = executor.tree(merge_surveys, executor.map_persist(join_in_time, surveys_by_block))
         if survey.infinite or survey.missing == survey.size:
             check_values(self.fields)
-        return self._replace(survey=survey)
+        return survey
 
 
 def _unflatten_blocks(values: Any, places: Places) -> Any:

@@ -16,8 +16,8 @@ from spdelaw.data.clock import on_clock
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, check_not_averaged
 from spdelaw.data.fields import select as select_variable
 from spdelaw.data.layout import TIME, is_latitude, is_longitude
+from spdelaw.data.names import renamed, with_places
 from spdelaw.data.quality import check_plausible
-from spdelaw.data.recognise import renamed, with_places
 from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.errors import DataError, InputError
 
@@ -200,22 +200,26 @@ class Preparation:
     data, applies it to new data and undoes it on output.
 
     Args:
-        variable: of a Dataset.
-        select: ranges to keep, such as ``{"latitude": (-2, 2), "longitude": (150, 270)}``.
-        average: dims to average over, latitudes by area.
-        rename: names of the data to names of the domain, such as ``{"longitude": "x"}``, or
+        variable: variable to use, where the data hold several.
+        select: ranges of coordinates to keep. Such as
+            ``{"latitude": (-2, 2), "longitude": (150, 270)}``.
+        average: dimension to average over, with weights by area for latitudes. One name or several.
+        rename: names of the data to names of the domain. Such as ``{"longitude": "x"}``, or
             ``{"latitude": "lat", "longitude": "lon"}`` on a sphere.
-        coarsen: neighbours to average, such as ``{"x": 4}`` or ``{"lat": 2, "lon": 2}``, latitudes
-            by area.
-        anomalies: what to subtract at each point: "mean"; the mean of each calendar "month", of
-            each "hour" of the day, of each hour in each month, "month+hour"; the mean and three
-            harmonics of the year, "dayofyear"; or, of forecasts, the mean of each "lead".
+        coarsen: number of neighbouring grid cells to average along a dimension, with weights by
+            area for latitudes. Such as ``{"x": 4}`` or ``{"lat": 2, "lon": 2}``.
+        anomalies: climatology to subtract at each point: "mean", "month" (mean of each calendar
+            month), "hour" (mean of each hour of the day), "month+hour" (mean of each hour in each
+            month), "dayofyear" (mean and three harmonics of the year) or "lead" (mean of each lead
+            time of forecasts).
         detrend: subtract a straight line in time at each point.
-        standardise: divide by the standard deviation, of each "point" or, by area, of the "whole".
-        area_weights: multiply by the root of a cell's relative area (the cosine of its latitude),
-            so that each square kilometre counts the same, as is usual for patterns of data.
-        missing: fill values, such as ``-9999``, that a file does not declare.
-        time_unit: unit that dates are counted in, "days" by default.
+        standardise: divide by the standard deviation, of each "point" or of the "whole" field
+            (weighted by area).
+        area_weights: multiply values by the square root of the relative area of their grid cell,
+            as is usual for EOFs. The area is the cosine of the latitude: each square kilometre then
+            counts the same.
+        missing: value that marks missing data, such as -9999, where the file does not declare it.
+        time_unit: unit in which dates are counted, such as "days". By default "days".
 
     Example:
         >>> import spdelaw as sl

@@ -1,216 +1,449 @@
-"""From the names and shapes that files use to those of the contract.
-
-Ensembles and hindcasts become paths, stations and curvilinear grids scattered points, latitudes and
-longitudes the dims of the domain. The attribute ``original_name`` of a coordinate tells what it
-was called, so that results can go back (`spdelaw.data.summary.restore_names`).
-"""
+"""Layout, domain and preparation of raw data, recognised from names, coordinates and values."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from spdelaw.data.clock import is_date, to_numbers
 from spdelaw.data.layout import (
-    LABEL,
-    ORIGINAL,
-    PATH,
-    POINT,
-    TIME,
     coordinate,
-    dim_that,
+    in_radians,
     is_latitude,
-    is_lead,
     is_longitude,
     is_path,
-    is_start,
     is_time,
+    longitudes_together,
 )
-from spdelaw.errors import DataError
+from spdelaw.data.names import roles, with_places
+from spdelaw.data.prepare import Preparation
+from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
+from spdelaw.domains.interval import Interval
+from spdelaw.domains.sphere import Sphere
+from spdelaw.errors import DataError, InputError
 
-#: Ending of a dim that has the name of a place but only counts.
-INDEX_SUFFIX = "_index"
-
-
-def standardise_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """The array under the names of the contract, where it has known ones; nothing is computed."""
-    space = (POINT,) if POINT in array.dims else dims
-    if set(array.dims) <= {PATH, TIME, *space} and set(dims) <= set(array.coords):
-        return array
-    return _rename_space(_stack_paths(_rename_lead(array, dims), dims), dims)
+# ---------- Layout: what the dims of a file mean, by the CF conventions and by common names
 
 
-def with_places(dataset: xr.Dataset) -> xr.Dataset:
-    """Data set whose latitudes, longitudes and names of stations are coordinates."""
-    names = [
-        name
-        for name, variable in dataset.data_vars.items()
-        if variable.ndim in (1, 2)
-        and not any(is_time(dataset, str(dim)) for dim in variable.dims)
-        and (
-            is_latitude(dataset, str(name))
-            or is_longitude(dataset, str(name))
-            or variable.attrs.get("cf_role") == "timeseries_id"
-            or variable.dtype.kind in "SUOT"
-        )
-    ]
-    return dataset.set_coords(names)
+#: A band of latitudes no wider than this, in degrees, may be averaged by default.
+NARROW_BAND = 20.0
+#: Degrees beyond the ends of a range, so that rounding leaves no longitude out.
+LONGITUDE_MARGIN = 1e-4
 
 
-def _rename_lead(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """Forecasts from many starts: the lead is the time, each start a path of its own."""
-    lead = dim_that(array, is_lead)
-    if lead is None or lead in dims:
-        return _rename_time(array, dims)
-    start = dim_that(array, is_start) or (None if lead == TIME else dim_that(array, is_time))
-    if start is not None and start not in dims:
-        array = renamed(array, start, "init" if start == TIME else start)
-    return renamed(array, lead, TIME)
+#: Spatial dims of the domains that can be recognised.
+DOMAIN_DIMS = {"interval": ("x",), "box": ("x", "y", "z"), "sphere": ("lat", "lon")}
 
 
-def _rename_time(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    named = [str(d) for d in array.dims if d not in dims and is_time(array, str(d))]
-    return renamed(array, named[0], TIME) if TIME not in array.dims and named else array
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How to read raw data, and why.
+
+    Attributes:
+        preparation: that of the user, with variable, names, means over dims and unit of time.
+        domain: name of the domain; None where the caller states its dims.
+        dims: spatial dims that the fields will have.
+        time: name of the dim of time.
+        domain_reason: why this domain.
+        reasons: a sentence for each other thing that was recognised, but for the unit of time.
+    """
+
+    preparation: Preparation
+    domain: str | None
+    dims: tuple[str, ...]
+    time: str
+    domain_reason: str
+    reasons: list[str]
 
 
-def _stack_paths(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """All dims of realisations and starts as one dim of paths."""
-    taken = {TIME, POINT, *dims}
-    names = [
-        str(d)
-        for d in array.dims
-        if d not in taken and (is_path(array, str(d)) or is_start(array, str(d)))
-    ]
-    if not names or names == [PATH]:
-        return array
-    if len(names) == 1:
-        return _text_labels(renamed(array, names[0], PATH), names[0])
-    labels_by_dim = {
-        d: array[d].values if d in array.coords else np.arange(array.sizes[d]) for d in names
-    }
-    array = array.assign_coords({d: (d, values) for d, values in labels_by_dim.items()})
-    # Its own labels become those of the pairs; a coordinate "path" cannot be both.
-    array = array.rename({PATH: "realization"}) if PATH in names else array
-    names = ["realization" if d == PATH else d for d in names]
-    array = array.stack({PATH: names}, create_index=False)
-    columns = [_text(array[d].values) for d in names]
-    labels = ["/".join(parts) for parts in zip(*columns, strict=True)]
-    return array.assign_coords({PATH: labels})
+def recognise(
+    dataset: xr.Dataset, how: Preparation | None = None, *,
+    dims: tuple[str, ...] | None = None, along: str | None = None,
+) -> Layout:  # fmt: skip
+    """Variable, time, paths, space and domain of a raw data set.
+
+    Args:
+        dataset: of any layout, with dates decoded.
+        how: what the user states about it, which is never overruled.
+        dims: what the domain calls its spatial dims, None to recognise the domain as well; a ``z``
+            among them may be absent.
+        along: dim that becomes the spatial one.
+    """
+    how = how or Preparation()
+    whole = with_places(dataset)
+    name = guess_variable(whole, how.variable)
+    array = _select(whole, dataclasses.replace(how, variable=name))
+    reasons = [] if how.variable or len(whole.data_vars) == 1 else [f"variable {name}"]
+    time, paths, rename, time_reasons = _time_and_paths(array)
+    space = [str(d) for d in array.dims if d not in (time, *paths, *how.average)]
+    domain, why = (None, "") if dims is not None else _domain_name(array, space)
+    dims = dims or DOMAIN_DIMS[str(domain)]
+    named, extra, space_reasons = _space_names(array, space, dims, along)
+    changed = {old: new for old, new in named.items() if old != new}
+    if changed:
+        rename |= {old: new for old, new in changed.items() if old in array.dims}
+        words = [old if len(named) == 1 else f"{new} = {old}" for old, new in named.items()]
+        time_reasons.append(f"space is {', '.join(words)}")
+    select, longitude_reasons = _longitudes_across_jump(
+        array, [old for old, new in named.items() if new != "lon"]
+    )
+    preparation = dataclasses.replace(
+        how, variable=name, select={**select, **how.select}, average=(*how.average, *extra),
+        rename={**rename, **how.rename}, time_unit=how.time_unit or _time_unit(dataset, time),
+    )  # fmt: skip
+    reasons += time_reasons + space_reasons + longitude_reasons
+    present = tuple(d for d in dims if d in named.values())
+    return Layout(preparation, domain, present, time, why, reasons)
 
 
-def _text_labels(array: xr.DataArray, name: str) -> xr.DataArray:
-    """Paths with labels of text where they are dates or fractions, which stay beside them."""
-    if PATH not in array.coords:
-        return array
-    values, attrs = array[PATH].values, array[PATH].attrs
-    whole = values.dtype.kind == "f" and np.array_equal(values, np.round(values))
-    if values.dtype.kind in "iuUT" or whole or all(isinstance(v, str) for v in values):
-        return array
-    other_attrs = {k: v for k, v in attrs.items() if k != ORIGINAL}
-    kept = {name: (PATH, values, other_attrs)} if name != PATH else {}
-    return array.assign_coords({PATH: (PATH, _text(values), attrs), **kept})
+def _select(dataset: xr.Dataset, how: Preparation) -> xr.DataArray:
+    """The variable within the ranges that the user selects, for guesses about its extent."""
+    if not how.select:
+        return dataset[how.variable]
+    cut = Preparation(variable=how.variable, select=how.select, missing=how.missing)
+    reduced: xr.DataArray = cut.reduce(dataset)
+    return reduced
 
 
-def _text(values: np.ndarray) -> list[str]:
-    if values.dtype.kind == "M":
-        return [str(text) for text in np.datetime_as_string(values, unit="auto")]
-    return [getattr(v, "isoformat", v.__str__)() for v in values.tolist()]
+def _time_unit(raw: xr.Dataset, time: str) -> str | None:
+    """Unit in which to count dates; None for times that are numbers."""
+    if time not in raw.coords or raw[time].ndim != 1 or raw.sizes[time] < 2:
+        return None
+    values = raw[time].values
+    dated = values.dtype.kind in "Mm" or hasattr(np.ravel(values)[0], "calendar")
+    return guess_unit(values) if dated else None
 
 
-def _rename_space(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """Latitude and longitude as the dims of the domain, on a grid or along ``point``."""
-    if POINT in array.dims or _on_grid(array, dims):
-        return _rename_coordinates(array, dims) if POINT in array.dims else array
-    array = _rename_coordinates(array, dims)
-    where = [array[d].dims for d in dims if d in array.coords]
-    if len(where) < len(dims) or len(dims) < 2 or len(set(where)) > 1 or where[0] == (POINT,):
-        return array
+def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
+    """The only variable that is a field over time, or the one that was named."""
+    names = [str(name) for name in dataset.data_vars]
+    if variable is not None:
+        if variable in names:
+            return variable
+        expected = f"one of {', '.join(names)}"
+        fix = f"pass --variable {names[0]}" if names else "check the file"
+        raise DataError("variable", expected=expected, got=repr(variable), fix=fix)
+    bounds = {str(c.attrs.get("bounds")) for c in dataset.variables.values()}
+    series = [
+        name for name in names
+        if name not in bounds and not _is_bounds(name)
+        and dataset[name].dtype.kind in "iuf" and roles(dataset[name]).time is not None
+    ]  # fmt: skip
+    fields = [name for name in series if dataset[name].ndim >= 2]
+    if len(fields) == 1:
+        return fields[0]
+    got, fix = "none", "give the time dim the name 'time', or the attribute axis=\"T\""
+    moments = [str(n) for n, c in dataset.coords.items() if c.ndim == 0 and is_date(c.variable)]
+    others = [n for n in names if dataset[n].dtype.kind not in "iuf" and dataset[n].ndim > 1]
+    if others:
+        kind = "booleans" if dataset[others[0]].dtype.kind == "b" else "text"
+        got, fix = f"'{others[0]}' of {kind}", f"store numbers: data[{others[0]!r}].astype(float)"
+    elif moments:
+        got = f"fields of one '{moments[0]}' only"
+        fix = "a law is about what changes: join the files of several times along a dim 'time'"
+    if fields:
+        got, fix = "several to choose from", f"pass --variable {fields[0]}"
+    elif series:
+        got = f"'{series[0]}' over time alone"
+        fix = "a law is about fields: bring values at several places, such as stations or a grid"
+    shown = [n for n in names if n not in bounds and dataset[n].ndim and not _is_bounds(n)]
+    expected = f"one field over time and space, of {', '.join(shown) or 'none'}"
+    raise DataError("variable", expected=expected, got=got, fix=fix)
+
+
+def _is_bounds(name: str) -> bool:
+    return name.endswith(("_bnds", "_bounds")) or name.startswith("bounds_")
+
+
+def _time_and_paths(array: xr.DataArray) -> tuple[str, list[str], dict[str, str], list[str]]:
+    """The dim of time, those of paths, names to change, and the reasons."""
+    time, paths, has_lead = roles(array)
+    if time is None:
+        got, fix = f"dims {tuple(array.dims)}", 'name it "time", or give it the attribute axis="T"'
+        raise DataError(f"variable '{array.name}'", expected="a dim of time", got=got, fix=fix)
+    if has_lead or len(paths) > 1:  # paths are stacked later, under other names
+        reasons = [f"{time} is time"] if time != "time" else []
+        which = f"pair of {' and '.join(paths)}" if len(paths) > 1 else f"entry of {''.join(paths)}"
+        return time, paths, {}, reasons + ([f"each {which} is a path"] if paths else [])
+    changed = [(time, "time"), *((path, "path") for path in paths)]
+    rename = {old: new for old, new in changed if old != new}
+    return time, paths, rename, [f"{old} is {new}" for old, new in rename.items()]
+
+
+def _space_names(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...], along: str | None
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of the spatial dims, dims to average over, and why."""
+    if along is not None:
+        if along not in space:
+            expected = f"one of {', '.join(space)}"
+            fix = f"pass --along {space[0]}" if space else "check the dims of the variable"
+            raise DataError("along", expected=expected, got=repr(along), fix=fix)
+        return {along: "x"}, [d for d in space if d != along], []
+    places = scattered_places(array, space)
+    if places is not None and len(dims) > 1:
+        return _names_of_scattered_points(array, places, dims)
+    if len(dims) > 1:
+        return _names_of_several_dims(array, space, dims)
+    chosen, extra, why = _single_space_dim(array, space)
+    return {chosen: "x"}, extra, why
+
+
+def scattered_places(array: xr.DataArray, space: list[str]) -> tuple[str, ...] | None:
+    """Coordinates of latitude and longitude, or x and y, that lie along other dims than their own.
+
+    Stations have them along one dim, curvilinear grids along two.
+    """
+    pairs = [(coordinate(array, is_latitude), coordinate(array, is_longitude)), ("x", "y")]
+    for pair in pairs:
+        if any(name is None or name not in array.coords for name in pair):
+            continue
+        first, second = (array[str(name)].dims for name in pair)
+        if first == second and 1 <= len(first) <= 2 and set(first) <= set(space):
+            return tuple(str(name) for name in pair)
+    return None
+
+
+def _names_of_scattered_points(
+    array: xr.DataArray, places: tuple[str, ...], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    along = [str(d) for d in array[places[0]].dims]
+    meant = dims if "lat" in dims else (("x", "y") if places == ("x", "y") else ("y", "x"))
+    extra = [str(d) for d in array.dims if d not in along and array.sizes[d] == 1]
+    kind = "stations along" if len(along) == 1 else "a curvilinear grid over"
+    named = dict(zip(places, meant, strict=True))
     return (
-        _station_points(array, str(where[0][0]))
-        if len(where[0]) == 1
-        else _flatten_grid(array, dims)
+        named,
+        [d for d in extra if not is_path(array, d) and not is_time(array, d)],
+        [f"{kind} {' and '.join(along)}, taken as scattered points"],
     )
 
 
-def _on_grid(array: xr.DataArray, dims: tuple[str, ...]) -> bool:
-    return all(d in array.dims and (d in array.coords or len(dims) == 1) for d in dims)
+def without_single(array: xr.DataArray, space: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Dims with more than one entry, the others, and the reason for each of these."""
+    single = [dim for dim in space if array.sizes[dim] == 1]
+    long_dims = [dim for dim in space if dim not in single] or single[:1]
+    single = [dim for dim in single if dim not in long_dims]
+    return long_dims, single, [f"{dim} has one entry" for dim in single]
 
 
-def _rename_coordinates(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """Coordinates of latitude and longitude under the names of the domain."""
-    if all(d in array.coords for d in dims):
-        return array
-    lat, lon = coordinate(array, is_latitude), coordinate(array, is_longitude)
-    meant = {"lat": lat, "lon": lon, "y": lat, "x": lon}
-    if dims == ("x",):
-        meant = {"x": _single_space_dim(array, lat, lon)}
-    if not set(dims) <= set(meant) or any(meant[d] is None for d in dims):
-        return array
-    for d in dims:
-        if d in array.dims and d not in array.coords:  # an index that has the name of a place
-            array = renamed(array, d, f"{d}{INDEX_SUFFIX}")
-    for d in dims:
-        array = renamed(array, str(meant[d]), d)
-    return array
+def _names_of_several_dims(
+    array: xr.DataArray, space: list[str], dims: tuple[str, ...]
+) -> tuple[dict[str, str], list[str], list[str]]:
+    """Old to new names of several spatial dims, dims to average over, and why.
 
-
-def _single_space_dim(array: xr.DataArray, lat: str | None, lon: str | None) -> str | None:
-    """The longitude or latitude that is the only spatial dim."""
-    space = [d for d in array.dims if d not in (PATH, TIME)]
-    return str(space[0]) if len(space) == 1 and space[0] in (lat, lon) else None
-
-
-def _station_points(array: xr.DataArray, station: str) -> xr.DataArray:
-    """A dim of stations as ``point``, their names beside them."""
-    names = array[station].values if station in array.coords else None
-    attrs = array[station].attrs if station in array.coords else {}
-    array = array.drop_vars(station, errors="ignore").rename({station: POINT})
-    if names is None:
-        return array
-    return array.assign_coords(
-        {station: (POINT, _station_names(names), {**attrs, LABEL: "station"})}
+    A longitude is ``lon`` or ``x``, a latitude ``lat`` or ``y``; without them the order counts.
+    """
+    long_dims, single, why = without_single(array, space)
+    if "z" in dims:
+        dims = dims[: max(len(long_dims), 2)]
+    lat = [dim for dim in long_dims if is_latitude(array, dim)]
+    lon = [dim for dim in long_dims if is_longitude(array, dim)]
+    if set(long_dims) == set(dims):
+        return {dim: dim for dim in long_dims}, single, why
+    if len(long_dims) == 2 and len(dims) == 2 and len(lat) == len(lon) == 1:
+        meant = ("lon", "lat") if "lon" in dims else ("x", "y")
+        return dict(zip((lon[0], lat[0]), meant, strict=True)), single, why
+    if len(long_dims) == len(dims) and "lon" not in dims:
+        across = [*lon, *lat] if len(lat) == len(lon) == 1 else []
+        ordered = across + [dim for dim in long_dims if dim not in across]
+        return dict(zip(ordered, dims, strict=True)), single, why
+    raise DataError(
+        f"variable '{array.name}'",
+        expected=f"spatial dims that can be {', '.join(dims)}",
+        got=f"spatial dims {' and '.join(long_dims) or 'none'}",
+        fix="choose one entry of a dim with --select DIM=VALUE, average it with --average DIM, "
+        "or choose another domain",
     )
 
 
-def _station_names(names: np.ndarray) -> np.ndarray:
-    """Names of stations as text, from the bytes and padding of NetCDF too."""
-    if names.dtype.kind == "S":
-        return np.char.strip(np.char.decode(names, "utf-8", "replace"))
-    return np.array([str(name).strip() for name in names.tolist()])
+def _single_space_dim(array: xr.DataArray, space: list[str]) -> tuple[str, list[str], list[str]]:
+    """The spatial dim, dims to average over, and why."""
+    long_dims, single, why = without_single(array, space)
+    if len(long_dims) == 1:
+        return long_dims[0], single, why
+    band = narrow_band(array, long_dims)
+    if band is not None:
+        width = float(np.ptp(array[band].values.astype(float)))
+        band_reason = f"mean over {band} by area, a band of {width:.3g} degrees"
+        (other,) = [dim for dim in long_dims if dim != band]
+        return other, [*single, band], [*why, band_reason]
+    dims = " and ".join(long_dims) or "none"
+    raise DataError(
+        f"variable '{array.name}'",
+        expected="one spatial dim, or a narrow band of latitudes",
+        got=f"spatial dims {dims}",
+        fix=f"pass --along {long_dims[-1]} with --average {long_dims[0]}, or cut a band out: "
+        f"--select {long_dims[0]}=-2:2, or keep all with --domain box or sphere"
+        if len(long_dims) > 1
+        else "check the dims of the variable",
+    )
 
 
-def _flatten_grid(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
-    """A curvilinear grid as scattered points, with their indices to go back by."""
-    axes = [str(d) for d in array[dims[0]].dims]
-    if set(axes) & {PATH, TIME}:
-        expected, got = "places that do not change with time or path", f"dims {tuple(axes)}"
-        fix = "a moving observer has no fixed points: bin its values"
-        raise DataError(f"coordinate '{dims[0]}'", expected=expected, got=got, fix=fix)
-    indices: dict[str, Any] = {d: _grid_index(array, d, dims) for d in axes}
-    array = array.assign_coords(indices).stack({POINT: axes}, create_index=False)
-    somewhere = np.all([np.isfinite(array[d].values) for d in dims], axis=0)
-    return array if somewhere.all() else array.isel({POINT: somewhere})
+def narrow_band(array: xr.DataArray, space: list[str]) -> str | None:
+    """The latitude of two spatial dims, where it is a narrow band."""
+    latitudes = [dim for dim in space if is_latitude(array, dim)]
+    if len(space) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
+        return None
+    band = latitudes[0]
+    (other,) = [dim for dim in space if dim != band]
+    if other in array.coords and in_radians(array, band, other):
+        return None
+    width: Any = np.ptp(array[band].values.astype(float))
+    return band if width <= NARROW_BAND else None
 
 
-def _grid_index(array: xr.DataArray, axis: str, dims: tuple[str, ...]) -> tuple[str, Any, dict]:
-    """Coordinate of an axis of the grid: its own, or the count of its entries."""
-    if axis in array.coords:
-        return axis, array[axis].values, {**array[axis].attrs, LABEL: "index"}
-    name = axis.removesuffix(INDEX_SUFFIX)
-    old = {ORIGINAL: name} if name in dims and name != axis else {}
-    return axis, np.arange(array.sizes[axis]), {**old, LABEL: "index"}
+def _longitudes_across_jump(
+    array: xr.DataArray, space: list[str]
+) -> tuple[dict[str, tuple[float, float]], list[str]]:
+    """Range of longitudes that lie together, where their numbers jump between them, and why."""
+    for name in [n for n in space if n in array.coords and is_longitude(array, n)]:
+        lon = np.asarray(array[name].values, dtype=float)
+        west, east = longitudes_together(lon)
+        if east - west >= np.ptp(lon[np.isfinite(lon)]) - LONGITUDE_MARGIN:
+            continue
+        reason = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
+        return {name: (west - LONGITUDE_MARGIN, east + LONGITUDE_MARGIN)}, [reason]
+    return {}, []
 
 
-def renamed(array: xr.DataArray, old: str, new: str) -> xr.DataArray:
-    """The array with a dim or coordinate renamed, its old name on record."""
-    if old == new:
-        return array
-    if new in array.coords and new not in array.dims:  # such as the 2-D time of a hindcast
-        aside = "valid_time" if new == TIME else f"{new}_of_file"
-        array = array.drop_vars(aside, errors="ignore").rename({new: aside})
-    array = array.rename({old: new})
-    if new not in array.coords:
-        return array
-    attrs = {ORIGINAL: old, **array[new].attrs}
-    return array.assign_coords({new: array[new].assign_attrs(attrs)})
+# ---------- Domain and boundary conditions, from coordinates and values
+
+
+#: Mean square at the ends, relative to that of the whole, below which they count as zero.
+ZERO_ENDS_SHARE = 1e-3
+#: Degrees of longitude and latitude from which a field is one on the globe.
+GLOBAL_LON, GLOBAL_LAT = 270.0, 90.0
+#: How many times as long as wide a band of latitudes is that counts as a line.
+LINE_ASPECT = 3.0
+#: Longest step for which a finer unit of time than days is used, in days.
+SHORTEST_DAILY_STEP, SHORTEST_HOURLY_STEP = 0.25, 1.0 / 288
+
+
+class Side(NamedTuple):
+    """Boundary condition of a field at the two ends of a coordinate."""
+
+    boundary: str
+    ends: tuple[float, float]
+    reason: str
+
+
+def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
+    """Name of a domain for an array with these spatial dims, and the reason."""
+    places = scattered_places(array, space)
+    long_dims, _, _ = without_single(array, space)
+    lat = [d for d in long_dims if is_latitude(array, d) and d in array.coords]
+    lon = [d for d in long_dims if is_longitude(array, d) and d in array.coords]
+    band = _slender_band(array, long_dims)
+    if places is None and len(long_dims) == 2 and lat and lon and not band:
+        places = (lat[0], lon[0])
+    if places is None and (len(long_dims) < 2 or band):
+        return "interval", "interval, because there is one spatial dim"
+    if places is None:
+        return "box", f"box, because there are {len(long_dims)} spatial dims"
+    if not is_latitude(array, places[0]):
+        return "box", "box, because there are two coordinates of space"
+    if in_radians(array, *places):
+        return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
+    return _sphere_or_box(array[places[0]].values, array[places[1]].values)
+
+
+def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
+    """Whether two spatial dims are a narrow band of latitudes, much longer than wide."""
+    band = narrow_band(array, space)
+    lon = [dim for dim in space if dim in array.coords and is_longitude(array, dim)]
+    if band is None or not lon:
+        return band is not None
+    west, east = longitudes_together(array[lon[0]].values.astype(float))
+    return east - west >= LINE_ASPECT * float(np.ptp(array[band].values.astype(float)))
+
+
+def _sphere_or_box(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
+    """A sphere where places go around the globe, else a box in degrees."""
+    west, east = longitudes_together(lon)
+    wide = east - west
+    high = float(np.nanmax(lat) - np.nanmin(lat))
+    span = f"{wide:.3g} degrees of longitude and {high:.3g} of latitude"
+    if wide >= GLOBAL_LON and high >= GLOBAL_LAT:
+        return "sphere", f"sphere, because it covers {span}"
+    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
+
+
+def guess_boundary(fields: xr.DataArray) -> Side:
+    """Boundary, bounds and reason for fields (path, time, x) on an interval."""
+    if fields["x"].size < 2:
+        expected = "at least two points"
+        fix = "a single point has no space; use a time-series model"
+        raise DataError("coordinate 'x'", expected=expected, got=str(fields["x"].size), fix=fix)
+    return guess_side(fields, "x")
+
+
+def guess_side(fields: xr.DataArray, dim: str) -> Side:
+    """Boundary condition of canonical fields along a coordinate, on a grid or scattered."""
+    x = np.sort(np.asarray(fields[dim].values, dtype=float))
+    ends = (float(x[0]), float(x[-1]))
+    if ends[0] == ends[1]:
+        expected = "points that differ in it"
+        fix = "a law in space needs places that differ; take fewer dims, or a time-series model"
+        raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{ends[0]:g} only", fix=fix)
+    if dim not in fields.dims:
+        return Side("neumann", ends, "neumann, because points are scattered: free at the edge")
+    step = float(np.median(np.diff(x)))
+    whole = np.diff(x).max() <= 2.0 * step
+    if is_longitude(fields, dim) and whole and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
+        around = (ends[0], ends[0] + 360.0)
+        return Side("periodic", around, "periodic, because the longitudes go all around")
+    outer = fields.isel({dim: [0, -1]}).values
+    with np.errstate(invalid="ignore"):
+        has_edge_values = np.isfinite(outer).any()
+        edge = np.nanmean(outer**2) if has_edge_values else np.inf
+        overall = np.nanmean(fields.values**2)
+    if edge <= ZERO_ENDS_SHARE * overall:
+        return Side("dirichlet", ends, "dirichlet, because the field is zero at both ends")
+    return Side("neumann", ends, "neumann, because the field is free at its ends")
+
+
+def guess_unit(times: np.ndarray) -> str:
+    """Unit in which dates are counted: days, or hours or seconds where steps are short."""
+    seconds = to_numbers(xr.Variable("time", times), "seconds").values
+    step = float(np.median(np.diff(np.sort(seconds)))) / 86400.0
+    if step >= SHORTEST_DAILY_STEP:
+        return "days"
+    return "hours" if step >= SHORTEST_HOURLY_STEP else "seconds"
+
+
+# ---------- Domain and preparation of raw data where the user gives neither
+
+
+def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
+    """A domain for labelled data, and their preparation with names and dims filled in."""
+    raw = _dataset(data)
+    layout = recognise(raw, prepare)
+    _, fields = layout.preparation.learned(raw, layout.dims)
+    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+
+
+def _dataset(data: Any) -> xr.Dataset:
+    if isinstance(data, xr.Dataset):
+        return data
+    if isinstance(data, xr.DataArray):
+        return data.to_dataset(name=str(data.name or "field"))
+    expected = "a domain, where the data have no coordinates to guess it from"
+    got = f"none, and data of type {type(data).__name__}"
+    fix = "pass domain=sl.Interval(a, b), or an xarray object"
+    raise InputError("domain", expected=expected, got=got, fix=fix)
+
+
+def _build_domain(name: str, fields: xr.DataArray, dims: tuple[str, ...]) -> AbstractDomain:
+    if name == "sphere":
+        return Sphere()
+    if name == "interval":
+        side = guess_boundary(fields)
+        return Interval(*side.ends, side.boundary)  # type: ignore[arg-type]
+    sides = [guess_side(fields, d) for d in dims]
+    boundary: Any = tuple(side.boundary for side in sides)
+    return Box(*(side.ends for side in sides), boundary=boundary)

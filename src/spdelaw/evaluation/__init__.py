@@ -1,11 +1,11 @@
 """Judgement of laws: scores, calibration, forecasts, and whether the model fits."""
 
 from spdelaw.evaluation.comparison import Comparison, check_comparable, compare
-from spdelaw.evaluation.forecast_skill import Skill, skill
+from spdelaw.evaluation.forecast_skill import Skill, leave_future_out, skill
 from spdelaw.evaluation.gaps.filling import Filled, fill
-from spdelaw.evaluation.hindcast import leave_future_out
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
-from spdelaw.evaluation.tasks import decoder_floor, gaussian_crps, law_distance
+from spdelaw.evaluation.scores import gaussian_crps
+from spdelaw.evaluation.tasks import decoder_floor, law_distance
 
 __all__ = [
     "Comparison",

@@ -13,10 +13,12 @@ from spdelaw.checks import instance, one_of, probability, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.tasks import TIERS, gaussian_crps, tier_masks
+from spdelaw.evaluation.scores import LOG_DENSITY, ScoreTable, score_names, value_scores
+from spdelaw.evaluation.tasks import TIERS, Prediction, tier_task, values_of
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers
-from spdelaw.law.observations import noise_at, response, subtract_mean_and_forcing
+from spdelaw.law.observations import response, subtract_mean_and_forcing
+from spdelaw.law.prediction import reconstruct
 
 # ---------- Whether log-likelihoods are densities of the same numbers
 
@@ -171,28 +173,6 @@ class HeldOut(NamedTuple):
         return self.observed.masked(cells if inside is None else cells[..., inside]).flat
 
 
-class Scores(NamedTuple):
-    """One score of all laws by unit: sums (law, unit), and how many values they are of (unit,)."""
-
-    name: str
-    sums: Array
-    counts: Array
-
-    @property
-    def means(self) -> Array:
-        """Score of each law, (law,); a root of squares where it is an RMSE."""
-        return _mean(self.name, self.sums, self.counts)
-
-    def draws(self, chosen: Array) -> Array:
-        """The same for bootstrap draws of units, (draw, law)."""
-        return np.stack([_mean(self.name, self.sums[:, d], self.counts[d]) for d in chosen])
-
-
-def _mean(name: str, sums: Array, counts: Array) -> Array:
-    mean = sums.sum(1) / counts.sum()
-    return np.sqrt(mean) if name.startswith("RMSE") else mean
-
-
 def held_out(law: Law, data: Any) -> HeldOut:
     """Data prepared by a law, less its mean, with offset and scale of the map back."""
     observed, how = subtract_mean_and_forcing(law, data).in_memory(), law.preparation
@@ -231,47 +211,46 @@ def units_of(n_paths: int, n_times: int) -> Array:
     return np.arange(n_paths)[:, None] * cuts + stretch
 
 
-def tier_scores(
+def tier_table(
     laws: list[Law], held_out_values: list[HeldOut], tier: str, seed: int
-) -> list[Scores]:
-    """RMSE and CRPS of a tier, by unit, on the values that all laws predict."""
+) -> ScoreTable | None:
+    """RMSE and CRPS of a tier, by unit, on the values that all laws predict; None without any."""
     raw = held_out_values[0].raw
     in_all = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
-    inputs, scored = tier_masks(np.where(in_all, raw, np.nan), tier, seed)
-    predictions = [_predicted(law, h, inputs) for law, h in zip(laws, held_out_values, strict=True)]
+    given, scored = tier_task(np.where(in_all, raw, np.nan), tier, seed)
+    predictions = [_predicted(law, h, given) for law, h in zip(laws, held_out_values, strict=True)]
     scored = scored & np.isfinite(np.stack([mean for mean, _ in predictions])).all(0)
     if not scored.any():
-        return []
+        return None
     units = units_of(*raw.shape[:2])
-    where = units[np.nonzero(scored)[:2]]
-    n = int(units.max()) + 1
+    where, n = units[np.nonzero(scored)[:2]], int(units.max()) + 1
+    scores = np.stack(
+        [value_scores(mean[scored], std[scored], raw[scored])[:2] for mean, std in predictions]
+    )
+    sums = np.array([[np.bincount(where, one, n) for one in by_law] for by_law in scores])
     counts = np.bincount(where, minlength=n).astype(float)
-    squares = [((mean - raw)[scored]) ** 2 for mean, _ in predictions]
-    crps = [gaussian_crps(mean[scored], std[scored], raw[scored]) for mean, std in predictions]
-    return [
-        Scores(f"{name} {tier}", np.stack([np.bincount(where, s, n) for s in parts]), counts)
-        for name, parts in (("RMSE", squares), ("CRPS", crps))
-    ]
+    return ScoreTable(score_names()[:2], np.moveaxis(sums, -1, 0), counts)
 
 
-def _predicted(law: Law, held_out_values: HeldOut, inputs: Array) -> tuple[Array, Array]:
-    """Mean and deviation of every value in the units of the data, given the inputs."""
-    bare = law.without_preparation_and_mean
-    result = bare.reconstruct(held_out_values.restricted_to(inputs))
-    noise = noise_at(law, held_out_values.observed.points)
-    std = np.sqrt(result["std"].values ** 2 + noise)
-    mean = held_out_values.offset + held_out_values.scale * result["mean"].values
-    return held_out_values.on_cells(mean), held_out_values.on_cells(held_out_values.scale * std)
+def _predicted(law: Law, held_out_values: HeldOut, given: Array) -> Prediction:
+    """Prediction of every value in the units of the data, from the given ones."""
+    restricted, scale = held_out_values.restricted_to(given), held_out_values.scale
+    result = reconstruct(law.without_preparation_and_mean, restricted)
+    mean, std = values_of(law, result, restricted.points)
+    return Prediction(
+        held_out_values.on_cells(held_out_values.offset + scale * mean),
+        held_out_values.on_cells(scale * std),
+    )
 
 
-def log_scores(laws: list[Law], held_out_values: list[HeldOut]) -> Scores | None:
+def log_table(laws: list[Law], held_out_values: list[HeldOut]) -> ScoreTable | None:
     """Log density of the data by unit; None where the laws give densities of different numbers."""
     densities = [_log_density(law, h) for law, h in zip(laws, held_out_values, strict=True)]
     if len({(kind, count) for _, kind, count in densities}) > 1 or densities[0][1] != "values":
         return None
-    sums = np.stack([by_unit for by_unit, _, _ in densities])
-    counts = np.full(sums.shape[1], densities[0][2] / sums.shape[1])
-    return Scores("log score", sums, counts)
+    sums = np.stack([by_unit for by_unit, _, _ in densities], axis=-1)
+    counts = np.full(len(sums), densities[0][2] / len(sums))
+    return ScoreTable((LOG_DENSITY,), sums[..., None], counts)
 
 
 def _log_density(law: Law, held_out_values: HeldOut) -> tuple[Array, str, int]:
@@ -291,12 +270,6 @@ def _log_density(law: Law, held_out_values: HeldOut) -> tuple[Array, str, int]:
     steps = np.diff(np.stack([np.zeros(len(whole)), *upto, whole.values]), axis=0)
     cut = np.add.reduceat(stretched, [0, *ends[:-1]], axis=1)
     return (steps.T - cut).ravel(), kind, count
-
-
-def bootstrap_units(scores: Scores, replicates: int, seed: int) -> Array:
-    """Units of each draw, with replacement; those without values are left out."""
-    usable = np.flatnonzero(scores.counts > 0)
-    return np.random.default_rng(seed).choice(usable, (replicates, len(usable)))
 
 
 # ---------- A comparison as a table, one sentence, and plain data
@@ -681,35 +654,30 @@ def _score_dataset(
     level, replicates, seed = settings
     held_out_values = [held_out(law, data) for law in laws]
     check_same_values(held_out_values, list(names))
-    scores = [score for tier in tiers for score in tier_scores(laws, held_out_values, tier, seed)]
-    logs = log_scores(laws, held_out_values)
+    logs = log_table(laws, held_out_values)
     if logs is None:
         notes.append("Log scores are not compared: not all laws give the values a density.")
-    else:
-        scores = [logs, *scores]
-    rows = [_with_interval(score, level, replicates, seed) for score in scores]
+    tables: dict[tuple[str, ...], ScoreTable | None] = {(LOG_DENSITY,): logs}
+    for tier in tiers:
+        tables[f"RMSE {tier}", f"CRPS {tier}"] = tier_table(laws, held_out_values, tier, seed)
+    named = {shown: table for shown, table in tables.items() if table is not None}
+    rows = [table.differences(level, replicates, seed) for table in named.values()]
+    means = [table.means() for table in named.values()]
     return xr.Dataset(
         {
-            "value": (("score", "law"), np.stack([score.means for score in scores])),
-            "difference": (("score", "law", "statistic"), np.stack(rows)),
+            "value": (("score", "law"), np.concatenate(means, axis=1).T),
+            "difference": (
+                ("score", "law", "statistic"),
+                np.concatenate(rows, axis=1).swapaxes(0, 1),
+            ),
         },
         coords={
-            "score": [score.name for score in scores],
+            "score": [name for shown in named for name in shown],
             "law": list(names),
             "statistic": ["estimate", "lower", "upper"],
         },
         attrs={"level": level},
     )
-
-
-def _with_interval(score: Scores, level: float, replicates: int, seed: int) -> Array:
-    """Difference of each law to the best one, with its interval; (law, 3)."""
-    means = score.means
-    best = int(np.argmax(means) if score.name == "log score" else np.argmin(means))
-    draws = score.draws(bootstrap_units(score, replicates, seed))
-    gaps = draws - draws[:, [best]]
-    tails = np.quantile(gaps, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
-    return np.stack([means - means[best], *tails], axis=-1)
 
 
 def _side_by_side(laws: list[Law], names: tuple[str, ...]) -> xr.Dataset:

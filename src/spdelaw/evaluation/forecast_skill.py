@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy
 import xarray as xr
 
 from spdelaw.checks import instance, one_of, probability, whole
 from spdelaw.data.clock import to_dates
 from spdelaw.data.fields import as_fields
-from spdelaw.data.guess import guess_source
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import check_plausible
+from spdelaw.data.recognise import guess_source
 from spdelaw.data.summary import labels_of, restore_names
 from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.domains.places import places_of_fields
@@ -25,7 +25,6 @@ from spdelaw.evaluation.hindcast import (
     PATTERNS,
     SIMPLE,
     Issued,
-    Outlook,
     Plan,
     Trial,
     affine_part,
@@ -33,56 +32,69 @@ from spdelaw.evaluation.hindcast import (
     hindcast,
     where_observed,
 )
-from spdelaw.evaluation.tasks import block_bootstrap, gaussian_crps
+from spdelaw.evaluation.scores import (
+    LEVELS,
+    ScoreTable,
+    interval,
+    score_names,
+    skill_of,
+    value_scores,
+)
+from spdelaw.evaluation.tasks import Prediction
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
 #
-# Every score is a mean over values of all origins, paths and points that every method forecasts:
-#
-#     rmse        root of the mean square error
-#     crps        continuous ranked probability score of N(mean, std^2)
-#     log_score   -log density of the value, in nats
-#     coverage_p  share of values inside the central p % interval
-#
+# Every score is a mean over values of all origins, paths and points that every method forecasts,
 # in the units of the data; lower is better but for the coverage. Intervals are quantiles over
 # moving blocks of origins as long as the lead, the same blocks for all methods.
 
 
 Array = np.ndarray
 
-LEVELS = (50, 80, 95)
-SCORES = ("rmse", "crps", "log_score", *(f"coverage_{level}" for level in LEVELS))
+SCORES = score_names()
 #: Deviation of a point, relative to the largest, below which it is constant and not scored.
 CONSTANT = 1e-9
 
 
-def origin_sums(issued: Issued) -> tuple[Array, Array]:
-    """Sums of each score (predictor, score, lead) and numbers of values (lead,) of one origin."""
+def tables_by_lead(
+    issued: list[Issued],
+    n_leads: int,
+    levels: tuple[float, ...] = LEVELS,
+    constant: float = CONSTANT,
+) -> list[ScoreTable]:
+    """Scores of all methods at each lead, summed by origin; late origins reach short leads."""
+    names, n_methods = score_names(levels), len(issued[0].outlooks)
+    sums = np.zeros((n_leads, len(issued), n_methods, len(names)))
+    counts = np.zeros((n_leads, len(issued)))
+    for i, one in enumerate(issued):
+        scored = _scored(one, constant)
+        counts[: len(scored), i] = scored.sum((1, 2))
+        for m, outlook in enumerate(one.outlooks.values()):
+            sums[: len(scored), i, m] = _sums_by_lead(outlook, one, scored, levels)
+    return [ScoreTable(names, *table) for table in zip(sums, counts, strict=True)]
+
+
+def _scored(issued: Issued, constant: float) -> Array:
+    """Values that every method forecasts, at points that are not constant; (lead, path, point)."""
     spread = issued.outlooks["climatology"].std * issued.scale
-    scored = np.isfinite(issued.truth) & (spread > CONSTANT * np.nanmax(spread))
+    scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
     for outlook in issued.outlooks.values():
         scored &= np.isfinite(outlook.mean) & np.isfinite(outlook.std)
-    sums = [_score_sums(outlook, issued, scored) for outlook in issued.outlooks.values()]
-    return np.stack(sums), scored.sum((1, 2))
+    return scored
 
 
-def _score_sums(outlook: Outlook, issued: Issued, scored: Array) -> Array:
+def _sums_by_lead(
+    outlook: Prediction, issued: Issued, scored: Array, levels: tuple[float, ...]
+) -> Array:
     scale = np.broadcast_to(issued.scale, scored.shape)[scored]
-    error = (outlook.mean - issued.truth)[scored] * scale
-    std = np.maximum(outlook.std[scored] * scale, 1e-300)
-    z = error / std
-    terms = [error**2, gaussian_crps(np.zeros_like(std), std, error)]
-    with np.errstate(over="ignore"):
-        terms.append(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi))
-    half = [float(scipy.special.ndtri(0.5 + level / 200)) for level in LEVELS]
-    terms += [(np.abs(z) <= h).astype(float) for h in half]
+    error, std = (outlook.mean - issued.truth)[scored] * scale, outlook.std[scored] * scale
     lead = np.broadcast_to(np.arange(len(scored))[:, None, None], scored.shape)[scored]
-    return np.stack([np.bincount(lead, term, minlength=len(scored)) for term in terms])
+    scores = value_scores(error, std, np.zeros_like(error), levels)
+    return np.stack([np.bincount(lead, one, minlength=len(scored)) for one in scores], axis=-1)
 
 
-def score_table(
-    sums: Array,
-    counts: Array,
+def score_dataset(
+    tables: list[ScoreTable],
     methods: list[str],
     leads: tuple[int, ...],
     stride: float,
@@ -90,45 +102,32 @@ def score_table(
     replicates: int,
     seed: int,
 ) -> xr.Dataset:
-    """Scores with intervals; sums (origin, method, score, lead), counts (origin, lead)."""
-    n = len(sums)
-    whole = np.arange(n)[None]
-    estimate, skill = _scores(sums, counts, whole)
-    tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
-    ends, skill_ends = np.empty((2, *estimate.shape[1:])), np.empty((2, *skill.shape[1:]))
-    for i, lead in enumerate(leads):
+    """Scores by method and lead with intervals; origins are ``stride`` steps apart."""
+    n, rows, gains = len(tables[0].counts), [], []
+    for table, lead in zip(tables, leads, strict=True):
         # Forecasts overlap while their futures do; slower changes need longer blocks still.
         length = max(int(np.ceil(lead / stride)), round(n ** (1 / 3)))
-        rows = block_bootstrap(n, min(length, max(1, n // 2)), replicates, seed)
-        drawn, drawn_skill = _scores(sums[..., i : i + 1], counts[:, i : i + 1], rows)
-        ends[..., i] = np.quantile(drawn, tails, axis=0)[..., 0]
-        skill_ends[..., i] = np.quantile(drawn_skill, tails, axis=0)[..., 0]
-    dims = ("predictor", "score", "lead")
-    estimates = {"estimate": estimate[0], "lower": ends[0], "upper": ends[1]}
-    gains = {"skill": skill[0], "skill_lower": skill_ends[0], "skill_upper": skill_ends[1]}
-    table = xr.Dataset(
+        means = table.means()
+        draws = table.draws(replicates, seed, min(length, max(1, n // 2)))
+        rows.append([means, *interval(draws, level)])
+        gains.append([skill_of(means), *interval(skill_of(draws), level)])
+    scores, skills = np.array(rows), np.array(gains)  # (lead, statistic, predictor[, score])
+    dims = ("lead", "predictor", "score")
+    names = ("estimate", "lower", "upper")
+    result = xr.Dataset(
         {
-            **{name: (dims, values) for name, values in estimates.items()},
-            **{name: (("predictor", "lead"), values) for name, values in gains.items()},
-            "n_values": ("lead", counts.sum(0)),
+            **{name: (dims, scores[:, i]) for i, name in enumerate(names)},
+            **{
+                name: (dims[:2], skills[:, i])
+                for i, name in enumerate(("skill", "skill_lower", "skill_upper"))
+            },
+            "n_values": ("lead", [int(table.counts.sum()) for table in tables]),
         },
         coords={"predictor": methods, "lead": list(leads), "score": list(SCORES)},
         attrs={"level": level, "n_origins": n},
     )
-    about = {"long_name": "1 - MSE(law) / MSE(method)"}
-    table["skill"].attrs = about
-    return table.transpose("predictor", "lead", "score")
-
-
-def _scores(sums: Array, counts: Array, rows: Array) -> tuple[Array, Array]:
-    """Scores (replicate, method, score, lead) and skills (replicate, method, lead) of rows."""
-    values = np.maximum(counts[rows].sum(1), 1)[:, None, None]
-    mean = sums[rows].sum(1) / values
-    law = mean[:, :1, 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        skill = 1.0 - law / mean[:, :, 0]
-    mean[:, :, 0] = np.sqrt(mean[:, :, 0])
-    return mean, skill
+    result["skill"].attrs = {"long_name": "1 - MSE(law) / MSE(method)"}
+    return result.transpose("predictor", "lead", "score")
 
 
 # ---------- The result of `spdelaw.skill`
@@ -417,11 +416,9 @@ def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
 
 
 def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
-    crps = np.zeros((2, len(plan.leads)))  # law and climatology
-    for issued in hindcast(past, trial, plan):
-        sums = origin_sums(issued)[0][:, 1]
-        crps[:, : sums.shape[1]] += sums
-    return float(np.mean(crps[0] / crps[1]))
+    tables = tables_by_lead(list(hindcast(past, trial, plan)), len(plan.leads))
+    crps = np.array([table.sums[:, :, 1].sum(0) for table in tables])  # of law and climatology
+    return float(np.mean(crps[:, 0] / crps[:, 1]))
 
 
 # ---------- Forecasts from all origins as labelled fields in the units of the data
@@ -589,12 +586,10 @@ def skill(
         forecastable, chosen, plan, lambda i, _: tell(before + i, before + n_origins)
     )
     issued = list(forecasts_by_origin)
-    sums, counts = (np.stack(column) for column in zip(*map(origin_sums, issued), strict=True))
-    _check_scored(counts, ahead)
+    tables = tables_by_lead(issued, len(ahead))
+    _check_scored(tables, ahead)
     stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
-    table = score_table(
-        sums, counts, list(issued[0].outlooks), ahead, stride, level, replicates, seed
-    )
+    table = score_dataset(tables, list(issued[0].outlooks), ahead, stride, level, replicates, seed)
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
     about = _describe_run(fields, plan, origins, issued[-1])
     return Skill(table, forecasts, int(chosen.n_modes), tried, about)
@@ -673,8 +668,8 @@ def _reporter(progress: Any) -> Callable[[int, int], Any]:
     raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
 
 
-def _check_scored(counts: np.ndarray, leads: tuple[int, ...]) -> None:
-    empty = [k for k, n in zip(leads, counts.sum(0), strict=True) if n == 0]
+def _check_scored(tables: list[ScoreTable], leads: tuple[int, ...]) -> None:
+    empty = [k for k, table in zip(leads, tables, strict=True) if not table.counts.any()]
     if empty:
         expected, fix = "values to score at every lead", "check the gaps, or leave that lead out"
         raise DataError("data", expected=expected, got=f"none at lead {empty[0]}", fix=fix)
@@ -695,3 +690,67 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
         "rest": law.info.get("rest", {}).get("answer", "white"),
         "patterns": 0 if last.inverse is None else last.inverse.n_patterns,
     }
+
+
+# ---------- One law at all leads from every origin, as version 0.1 had it
+
+
+def leave_future_out(
+    data: Any,
+    domain: AbstractDomain,
+    n_modes: int | str = "auto",
+    *,
+    prepare: Preparation | None = None,
+    first: int | float = 0.6,
+    leads: int = 6,
+    refit: int = 6,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    **settings: Any,
+) -> xr.Dataset:
+    """Deprecated: the hindcast of `skill`, from every origin with leads 1, 2, ..., ``leads``.
+
+    ``refit`` is the number of origins between two fits; other arguments are those of `skill`.
+
+    Returns:
+        Dataset over ``lead``: ``rmse`` (predictor, lead) in the units of the prepared data,
+        ``skill`` (rival, lead, statistic) with estimate and interval, ``coverage`` of the law's
+        intervals, ``n_origins`` and ``mean_time_ahead``.
+    """
+    text = "sl.leave_future_out is deprecated: use sl.skill, which has more rivals and scores"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    fields, dims = _fields(data, domain, prepare)
+    check_plausible(fields)
+    start, n = first_origin(fields, first), fields.sizes["time"]
+    ahead = tuple(range(1, whole("leads", leads, 1) + 1))
+    fits = tuple(range(0, n - start, whole("refit", refit, 1)))
+    how = None if prepare is None else affine_part(prepare)
+    trial = Trial(domain, dims, n_modes, how, settings)
+    issued = [
+        one._replace(scale=np.ones_like(one.scale))
+        for one in hindcast(fields, trial, Plan(tuple(range(start, n)), fits, ahead))
+    ]
+    tables = tables_by_lead(issued, leads, (100 * level,), constant=-1.0)  # all points count
+    means = np.array([table.means() for table in tables])  # (lead, predictor, score)
+    ends = [interval(skill_of(t.draws(replicates, seed, leads)), level) for t in tables]
+    gains = np.stack([skill_of(means), *np.swapaxes(ends, 0, 1)], axis=-1)[:, 1:]
+    times = fields["time"].values
+    steps = [np.mean(times[start + k - 1 :] - times[start - 1 : n - k]) for k in ahead]
+    names = list(issued[0].outlooks)
+    return xr.Dataset(
+        {
+            "rmse": (("predictor", "lead"), means[..., 0].T),
+            "skill": (("rival", "lead", "statistic"), gains.swapaxes(0, 1)),
+            "coverage": ("lead", means[:, 0, -1]),
+            "n_origins": ("lead", [int((table.counts > 0).sum()) for table in tables]),
+            "mean_time_ahead": ("lead", steps),
+        },
+        coords={
+            "predictor": names,
+            "rival": names[1:],
+            "lead": list(ahead),
+            "statistic": ["estimate", "lower", "upper"],
+        },
+        attrs={"level": level, "first": start},
+    )

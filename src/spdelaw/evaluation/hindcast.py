@@ -8,14 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 import xarray as xr
 
-from spdelaw.checks import whole
-from spdelaw.data.fields import as_fields
 from spdelaw.data.observed import Observed, observed_fields
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
-from spdelaw.data.quality import check_plausible
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.empirical import Empirical
 from spdelaw.domains.places import places_of_fields
@@ -26,11 +22,10 @@ from spdelaw.errors import (
     IdentifiabilityWarning,
     InputError,
 )
-from spdelaw.evaluation.tasks import block_bootstrap
+from spdelaw.evaluation.tasks import Prediction, values_of
 from spdelaw.infer.engines.exact import Exact
 from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
-from spdelaw.law.observations import noise_at
 
 # ---------- Rivals: climatology, persistence, damped persistence and a linear inverse model
 #
@@ -56,13 +51,6 @@ LEAST_DEVIATION = 1e-6
 TIMES_PER_PATTERN = 4
 
 
-class Outlook(NamedTuple):
-    """Mean and standard deviation of new values, each (lead, path, point)."""
-
-    mean: Array
-    std: Array
-
-
 def mean_field(past: Array) -> Array:
     """Mean over paths and times of values (P, T, M) at each point, zero where nothing is; (M,)."""
     observed = ~np.isnan(past)
@@ -76,7 +64,7 @@ def memory(past: Array) -> Array:
     return np.clip(product / np.where(square > 0, square, 1.0), 0.0, 1.0)
 
 
-def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Outlook:
+def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Prediction:
     """``factor^k`` of the last value of each point; 0 for the mean, 1 for persistence.
 
     A point that is missing at the end decays from its last value on.
@@ -87,7 +75,7 @@ def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Out
         means.append(last * np.power(factor, k + age))
         late, early = history[:, k:], history[:, : history.shape[1] - k]
         errors.append(_deviation(late - np.power(factor, k) * early))
-    return Outlook(np.stack(means), _with_history_deviation(np.stack(errors), history))
+    return Prediction(np.stack(means), _with_history_deviation(np.stack(errors), history))
 
 
 def last_observed(history: Array) -> tuple[Array, Array]:
@@ -131,11 +119,11 @@ class InverseModel(NamedTuple):
         """How many patterns."""
         return len(self.propagator)
 
-    def outlook(self, history: Array) -> Outlook:
+    def outlook(self, history: Array) -> Prediction:
         """Forecast from the last field."""
         now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
         means = [self.power(k, now) @ self.patterns.T for k in self.leads]
-        return Outlook(np.stack(means), _with_history_deviation(self.errors, history))
+        return Prediction(np.stack(means), _with_history_deviation(self.errors, history))
 
     def power(self, k: int, amplitude: Array) -> Array:
         """``G^k`` times amplitudes in rows."""
@@ -215,7 +203,7 @@ def _relative_error(model: InverseModel, a: Array, values: Array, start: int, k:
 
 
 #: Rivals that need no more than the values of the history.
-SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Outlook]] = {
+SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Prediction]] = {
     "climatology": lambda history, leads: damped(history, leads, 0.0),
     "persistence": lambda history, leads: damped(history, leads, 1.0),
     "damped persistence": lambda history, leads: damped(history, leads, memory(history)),
@@ -351,7 +339,7 @@ class Issued(NamedTuple):
     """
 
     origin: int
-    outlooks: dict[str, Outlook]
+    outlooks: dict[str, Prediction]
     truth: Array
     offset: Array
     scale: Array
@@ -410,17 +398,15 @@ def _issue(
     outlooks = {LAW: _law_outlook(without_preparation(law), history, times)}
     outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
     n = len(rows)
-    outlooks = {name: Outlook(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
+    outlooks = {name: Prediction(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
     offset, scale = _offset_and_scale(law, times, observed.points)
     return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
 
 
-def _law_outlook(law: Law, history: Observed, times: Array) -> Outlook:
+def _law_outlook(law: Law, history: Observed, times: Array) -> Prediction:
     """Moments of new values, their noise included."""
-    result = law.forecast(history, times)
-    noise = noise_at(law, history.points)
-    mean, std = (result[name].values.swapaxes(0, 1) for name in ("mean", "std"))
-    return Outlook(mean, np.sqrt(std**2 + noise))
+    prediction = values_of(law, law.forecast(history, times), history.points)
+    return Prediction(*(values.swapaxes(0, 1) for values in prediction))
 
 
 def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
@@ -480,143 +466,3 @@ def where_observed(
     coords |= {d: ("point", points[:, i], fields[d].attrs) for i, d in enumerate(dims)}
     named = (("path", "time", "point"), fields.name, fields.attrs)
     return xr.DataArray(values[..., observed], coords, *named), observed
-
-
-# ---------- Validation of forecasts on the future of the data
-#
-# The law, its climatology and its rivals learn from times before each fit only. Errors are squared
-# deviations averaged over points and paths, by lead. Skill against a rival is
-# ``1 - MSE(law) / MSE(rival)``; its interval is a moving-block bootstrap over origins, because
-# forecasts from neighbouring origins share most of their future.
-
-
-#: What the law has to beat: the mean, the last field, and the last field on its way to the mean.
-RIVALS = tuple(SIMPLE)
-PREDICTORS = (LAW, *RIVALS)
-
-
-def leave_future_out(
-    data: Any,
-    domain: AbstractDomain,
-    n_modes: int | str = "auto",
-    *,
-    prepare: Preparation | None = None,
-    first: int | float = 0.6,
-    leads: int = 6,
-    refit: int = 6,
-    level: float = 0.95,
-    replicates: int = 1000,
-    seed: int = 0,
-    **settings: Any,
-) -> xr.Dataset:
-    """Validate forecasts on the future of the data, origin by origin.
-
-    Args:
-        data: fields, or raw data with ``prepare``.
-        domain: as in `spdelaw.fit`.
-        n_modes: as in `spdelaw.fit`.
-        prepare: learned anew from the past at every fit.
-        first: times before the first origin, as a number or as a share of all.
-        leads: steps to forecast from each origin.
-        refit: origins between two fits.
-        level: of the intervals of forecasts and of skills.
-        replicates: of the bootstrap.
-        seed: of the bootstrap.
-        settings: further ones of `spdelaw.fit`.
-
-    Returns:
-        Dataset over ``lead``: ``rmse`` (predictor, lead) in the units of the prepared data,
-        ``skill`` (rival, lead, statistic) with estimate and interval, ``coverage`` of the law's
-        intervals, ``n_origins`` and ``mean_time_ahead``.
-
-    Example:
-        >>> import numpy as np, spdelaw as sl
-        >>> calm = sl.catalogue.heat(n_modes=2, initial="stationary")
-        >>> one = sl.simulate(calm, 1, np.linspace(0, 8, 81), np.linspace(0, np.pi, 9), seed=0)
-        >>> scores = sl.leave_future_out(one, calm.domain, 2, leads=2, refit=20)
-        >>> dict(scores.rmse.sizes)
-        {'predictor': 4, 'lead': 2}
-    """
-    reduced = prepare.reduce(data) if prepare is not None else data
-    unit = None if prepare is None else prepare.time_unit
-    fields = as_fields(reduced, dims=domain.dims, time_unit=unit)
-    check_plausible(fields)
-    how = None if prepare is None else affine_part(prepare)
-    start = first_origin(fields, first)
-    whole("leads", leads, 1)
-    origins = tuple(range(start, fields.sizes["time"]))
-    fits = tuple(range(0, len(origins), whole("refit", refit, 1)))
-    plan = Plan(origins, fits, tuple(range(1, leads + 1)))
-    trial = Trial(domain, domain.dims, n_modes, how, settings, RIVALS)
-    errors = np.full((len(PREDICTORS), leads, len(origins)), np.nan)
-    inside = np.full((leads, len(origins)), np.nan)
-    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
-    for i, issued in enumerate(hindcast(fields, trial, plan)):
-        made = _errors(issued, z)
-        errors[:, : made.shape[1], i] = made[:-1]
-        inside[: made.shape[1], i] = made[-1]
-    return _score_dataset(fields, start, errors, inside, level, replicates, seed)
-
-
-def _errors(issued: Issued, z: float) -> Array:
-    """Mean square of each predictor, and share inside the law's intervals; (5, leads there are)."""
-    truth, law_outlook = issued.truth, issued.outlooks[LAW]
-    scored = ~np.isnan(truth) & ~np.isnan(issued.outlooks["persistence"].mean)
-    rows = [_mean_scored((issued.outlooks[name].mean - truth) ** 2, scored) for name in PREDICTORS]
-    covered = np.abs(law_outlook.mean - truth) <= z * law_outlook.std
-    return np.stack([*rows, _mean_scored(covered.astype(float), scored)])
-
-
-def _mean_scored(values: Array, scored: Array) -> Array:
-    count = scored.sum((1, 2))
-    total = np.where(scored, values, 0.0).sum((1, 2))
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _score_dataset(
-    fields: xr.DataArray,
-    start: int,
-    errors: Array,
-    inside: Array,
-    level: float,
-    replicates: int,
-    seed: int,
-) -> xr.Dataset:
-    leads = errors.shape[1]
-    estimate = _skill(errors)
-    blocks = block_bootstrap(errors.shape[-1], leads, replicates, seed)
-    draws = np.stack([_skill(errors[..., block]) for block in blocks])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a lead that no origin reaches is NaN
-        tails = np.nanquantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
-        rmse = np.sqrt(np.nanmean(errors, axis=-1))
-        coverage = np.nanmean(inside, axis=-1)
-    times = fields["time"].values
-    ahead = [
-        np.mean(times[start + k :] - times[start - 1 : len(times) - k - 1]) for k in range(leads)
-    ]
-    return xr.Dataset(
-        {
-            "rmse": (("predictor", "lead"), rmse),
-            "skill": (("rival", "lead", "statistic"), np.stack([estimate, *tails], axis=-1)),
-            "coverage": ("lead", coverage),
-            "n_origins": ("lead", np.isfinite(errors[0]).sum(-1)),
-            "mean_time_ahead": ("lead", np.array(ahead)),
-        },
-        coords={
-            "predictor": list(PREDICTORS),
-            "rival": list(RIVALS),
-            "lead": np.arange(1, leads + 1),
-            "statistic": ["estimate", "lower", "upper"],
-        },
-        attrs={"level": level, "first": start},
-    )
-
-
-def _skill(errors: Array) -> Array:
-    """``1 - MSE(law) / MSE(rival)``; (rival, lead)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mse = np.nanmean(errors, axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return 1.0 - mse[0] / mse[1:]

@@ -12,7 +12,7 @@ from spdelaw.checks import instance, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.evaluation.checks.suite import is_training
-from spdelaw.evaluation.checks.verdict import ModelCheck, check_model, describe_check
+from spdelaw.evaluation.checks.verdict import ModelCheck, check_observed, describe_check
 from spdelaw.evaluation.tasks import (
     TIERS,
     TierScore,
@@ -23,7 +23,7 @@ from spdelaw.evaluation.tasks import (
 )
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import subtract_mean_and_forcing
+from spdelaw.law.observations import less_response
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 
@@ -172,7 +172,7 @@ def evaluate(
         observed = observed.paths(slice(max_paths))
     observed = _data_to_score(law, observed)
     on_training_data = is_training(law, observed.at_observed_times())
-    observed = subtract_mean_and_forcing(law, observed)
+    observed = less_response(law, observed)
     scored = observed.at_observed_times()
     distance = None if truth is None else law_distance(law, truth)
     if truth is not None:
@@ -183,7 +183,7 @@ def evaluate(
     return Scorecard(
         scores,
         _limits(law, scored, truth, tiers),
-        check_model(law, observed, whole, on_training_data),
+        check_observed(law, observed, whole, on_training_data),
         distance,
         observed.n_paths,
         level,

@@ -14,43 +14,21 @@ from spdelaw.checks import whole
 from spdelaw.data.observed import Observed, observe
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation.scores import gaussian_crps
 from spdelaw.law.derived import relative_l2, rmse
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
-from spdelaw.law.observations import modes_at, noise_at, subtract_mean_and_forcing
+from spdelaw.law.observations import modes_at, noise_at
+from spdelaw.law.prediction import reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
-# ---------- Bootstrap of moving blocks of forecast origins
-
-
 Array = np.ndarray
-
-
-def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
-    """Origins of each replicate: blocks of neighbours with replacement; (replicates, n)."""
-    length = max(1, min(length, n))
-    generator = np.random.default_rng(seed)
-    starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
-    return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
 
 
 # ---------- Errors of a predictive distribution of paths
 #
 # All take arrays (path, time, x) in which NaN marks what is not scored.
-
-
-def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
-    """Continuous ranked probability score of ``N(mean, std^2)``, in the unit of the field.
-
-    ``s [ z (2 F(z) - 1) + 2 f(z) - 1/sqrt(pi) ]`` with ``z = (x - m)/s``; ``|x - m|`` for s = 0.
-    """
-    certain = std <= 0
-    s = np.where(certain, 1.0, std)
-    z = (truth - mean) / s
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    score = s * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-    return np.where(certain, np.abs(truth - mean), score)
 
 
 def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
@@ -204,10 +182,20 @@ class TierScore(NamedTuple):
     coverage: float
 
 
-def tier_masks(
+class Task(NamedTuple):
+    """What a predictor is given of some values, and what it is scored by; boolean (path, time, x).
+
+    All other values are hidden from it.
+    """
+
+    given: Array
+    scored: Array
+
+
+def tier_task(
     values: Array, tier: str, seed: int, first: int = 0, n_times: int | None = None
-) -> tuple[Array, Array]:
-    """Masks of the given and of the scored values; boolean (path, time, x).
+) -> Task:
+    """The task of a tier.
 
     Values of one path may be a part of it, from row ``first`` of ``n_times`` on.
     """
@@ -215,60 +203,69 @@ def tier_masks(
     rows = first + np.arange(values.shape[1])[:, None]
     later = rows > 0
     if tier == "reconstruct":
-        return observed, observed & later
+        return Task(observed, observed & later)
     if tier == "predict":
-        return observed & ~later, observed & later
+        return Task(observed & ~later, observed & later)
     if tier == "forecast":
         half = rows < (n_times or values.shape[1]) // 2
-        return observed & half, observed & ~half
+        return Task(observed & half, observed & ~half)
     generator = np.random.PCG64(seed)
     generator.advance(first * values.shape[-1])  # as if the rows before had been drawn
     held = np.random.Generator(generator).uniform(size=values.shape) < HELD_OUT
-    return observed & ~held, observed & held & later
+    return Task(observed & ~held, observed & held & later)
 
 
-class Predicted(NamedTuple):
-    """Predictions of the scored values of a tier, noise included; each (path, time, x)."""
+class Prediction(NamedTuple):
+    """Mean and standard deviation of values, noise included, by a law or a rival."""
 
     mean: Array
     std: Array
-    truth: Array
 
 
-def predict_tier(law: Law, data: Any, tier: str, seed: int, parameter_draws: int = 0) -> Predicted:
-    """Predictive mean and standard deviation of the values that a tier scores, NaN elsewhere.
+def values_of(law: Law, result: xr.Dataset, points: Array) -> Prediction:
+    """The prediction of values that a reconstruction or a forecast is: its field with noise."""
+    return Prediction(
+        result["mean"].values, np.sqrt(result["std"].values ** 2 + noise_at(law, points))
+    )
 
-    ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+
+def predict_tier(
+    law: Law, observed: Observed, tier: str, seed: int, parameter_draws: int = 0
+) -> tuple[Array, Array, Array]:
+    """Predictive mean and standard deviation of the values that a tier scores, and these values.
+
+    Each (path, time, x), mean and values NaN where nothing is scored. The law is bare, the data are
+    prepared for it. ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
     """
-    observed = subtract_mean_and_forcing(law, data).flat
+    observed = observed.flat
     values = observed.fields.values
-    inputs, scored = tier_masks(values, tier, seed)
-    shown = observed if tier == "reconstruct" else observed.masked(inputs)
-    result = law.reconstruct(shown, parameter_draws=parameter_draws, seed=seed)
-    mean, std = result["mean"].values, result["std"].values
-    noise = np.broadcast_to(noise_at(law, observed.points), values.shape[-1:])
-    mean, truth = (np.where(scored, array, np.nan) for array in (mean, values))
-    return Predicted(mean, np.sqrt(std**2 + noise), truth)
+    task = tier_task(values, tier, seed)
+    shown = observed if tier == "reconstruct" else observed.masked(task.given)
+    result = reconstruct(law, shown, None, parameter_draws, seed)
+    mean, std = values_of(law, result, observed.points)
+    mean, truth = (np.where(task.scored, array, np.nan) for array in (mean, values))
+    return mean, std, truth
 
 
-def score_tier(law: Law, data: Any, tier: str, seed: int, level: float, scale: float) -> TierScore:
+def score_tier(
+    law: Law, observed: Observed, tier: str, seed: int, level: float, scale: float
+) -> TierScore:
     """Scores of the law's mean and intervals against the data, noise included.
 
     Args:
         law: bare.
-        data: one record may be lazy, in chunks of times.
+        observed: prepared for it; one record may be lazy, in chunks of times.
         tier: one of `TIERS`.
         seed: of values held out.
         level: of the intervals.
         scale: of the data; relative to it, values whose deviation is rounding are certain.
     """
-    observed = subtract_mean_and_forcing(law, data).flat
+    observed = observed.flat
     if not observed.is_lazy:
         predicted = predict_tier(law, observed, tier, seed)
         return TierScore(*total([score_sums(*predicted, level, scale)]))
-    result = law.reconstruct(
-        observed if tier == "reconstruct" else _tier_inputs(observed, tier, seed)
-    )
+    shown = observed if tier == "reconstruct" else _tier_inputs(observed, tier, seed)
+    result = reconstruct(law, shown)
     given = (tier, seed, len(observed.times), noise_at(law, observed.points), level, scale)
     return TierScore(
         *total(over_parts(_part_sums, observed, [result["mean"], result["std"]], *given))
@@ -310,7 +307,7 @@ def _tier_inputs(observed: Observed, tier: str, seed: int) -> Observed:
 
     def keep_inputs(block: Array, block_info: Any = None) -> Array:
         first = block_info[0]["array-location"][1][0]
-        return np.where(tier_masks(block, tier, seed, first, n_times)[0], block, np.nan)
+        return np.where(tier_task(block, tier, seed, first, n_times).given, block, np.nan)
 
     lazy = values.map_blocks(keep_inputs, dtype=float, meta=np.zeros((0, 0, 0)))
     return observed._replace(survey=None).holding(observed.fields.copy(data=lazy))
@@ -320,14 +317,13 @@ def _part_sums(
     values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
     noise: Array, level: float, scale: float,
 ) -> Sums:  # fmt: skip
-    scored = tier_masks(values, tier, seed, first, n_times)[1]
+    scored = tier_task(values, tier, seed, first, n_times).scored
     prediction, truth = (np.where(scored, array, np.nan) for array in (mean, values))
     return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
 
 
-def projection_floor(data: Any, law: Law) -> TierScore:
+def projection_floor(observed: Observed, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    observed = subtract_mean_and_forcing(law, data)
     return TierScore(
         *total(over_parts(_projection_sums, observed, [], modes_at(law, observed.places)))
     )

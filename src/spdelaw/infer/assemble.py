@@ -22,6 +22,7 @@ from spdelaw.law.likelihood import Numbers, density_entries, statistics_density
 from spdelaw.law.parameters import Quantity, parameters_dataset
 from spdelaw.law.provenance import Provenance, software
 from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace
 
 # ---------- Identifiability: parameters without information, and pairs that trade off
@@ -67,7 +68,7 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     columns = estimate.columns
     stderr = np.sqrt((columns**2).sum(-1))
     names, is_log = estimate.parametrisation.names, estimate.parametrisation.is_log
-    hidden = ("nuisance", "initial_mean", *MATRIX_COORDINATES)
+    hidden = ("nuisance", "initial_mean", "initial_variance", *MATRIX_COORDINATES)
     shown = [i for i in np.flatnonzero(stderr > 0) if not names[i].startswith(hidden)]
     undetermined = [names[i] for i in shown if is_log[i] and stderr[i] > UNDETERMINED_ERROR]
     determined = [i for i in shown if names[i] not in undetermined]
@@ -78,10 +79,17 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     pairs = [
         [names[determined[i]], names[determined[j]]] for i, j in np.argwhere(np.triu(close, 1))
     ]
+    report: dict[str, list] = {
+        "undetermined": undetermined,
+        "inseparable": pairs,
+        "silent": [],
+    }
+    if not isinstance(estimate.state_space.dynamics, Linear):
+        return report
     q = operators.diagonal(estimate.state_space.linear.noise)
     silent = [int(n) + 1 for n in np.flatnonzero(q <= ROUNDING_VARIANCE * q.max())]
     more = undetermined_eigenmodes(estimate, n_modes)
-    return {"undetermined": undetermined + more, "inseparable": pairs, "silent": silent}
+    return report | {"undetermined": undetermined + more, "silent": silent}
 
 
 def undetermined_eigenmodes(estimate: Estimate, n_modes: int) -> list[str]:
@@ -173,15 +181,17 @@ def quantities(
     unless ``ends`` gives others by name. Where drift or noise couple the modes, all operators
     are matrices.
     """
-    estimate, n = fit.estimate, fit.n_modes
-    coupled = not estimate.state_space.linear.is_diagonal
+    estimate, n, dynamics = fit.estimate, fit.n_modes, fit.estimate.state_space.dynamics
+    is_linear = isinstance(dynamics, Linear)
+    coupled = isinstance(dynamics, Linear) and not dynamics.is_diagonal
     values = estimate.parametrisation.values(estimate.full)
-    parts = [part for part in OPERATOR_NAMES if part in values]
-    out = {
-        OPERATOR_NAMES[part][coupled]: _operator_quantity(estimate, part, n, coupled)
-        for part in parts
+    out = {} if is_linear else _dynamics_quantities(estimate, values)
+    out |= {
+        names[coupled]: _operator_quantity(estimate, part, n, coupled)
+        for part, names in OPERATOR_NAMES.items()
+        if part in values and part not in out
     }
-    if "season" in values:
+    if is_linear and "season" in values:
         out["season"] = Quantity(values["season"], _row_norms(estimate.roots("season")), True)
     out["initial_mean"] = Quantity(
         estimate.state_space.initial.mean[:n], _initial_mean_errors(estimate, n), False
@@ -193,8 +203,17 @@ def quantities(
     if error is None:
         error = std * _coordinate_errors(estimate, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
-    out |= _tied_quantities(estimate)
+    out |= _tied_quantities(estimate) if is_linear else {}
     return {name: quantity._replace(ends=ends.get(name)) for name, quantity in out.items()}
+
+
+def _dynamics_quantities(estimate: Estimate, values: Mapping[str, Array]) -> dict[str, Quantity]:
+    """Parameters of dynamics of any kind, by their own names."""
+    out, dynamics = {}, estimate.state_space.dynamics
+    for name in dynamics.parameters:
+        error = np.reshape(_row_norms(estimate.roots(name)), np.shape(values[name]))
+        out[name] = Quantity(values[name], error, name in dynamics.positive)
+    return out
 
 
 def _operator_quantity(estimate: Estimate, part: str, n: int, coupled: bool) -> Quantity:
@@ -266,25 +285,29 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     estimate, state_space = fit.estimate, fit.estimate.state_space
     report = identifiability(estimate, fit.n_modes)
     variance = _observation_variance(fit, model)
-    rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
-    dt = float(np.median(np.diff(np.unique(observed.times))))
-    hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
+    is_linear, hint = isinstance(state_space.dynamics, Linear), None
+    if is_linear:
+        rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
+        dt = float(np.median(np.diff(np.unique(observed.times))))
+        hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
     messages = list(filter(None, [*identifiability_messages(report), hint]))
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
     kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
-    profile_ends = likelihood_ends(estimate, fit.n_modes, level) if profile else ({}, [], 0)
-    ends, profiled, n_for_ends = profile_ends
+    ends, profiled, n_for_ends = (
+        likelihood_ends(estimate, fit.n_modes, level) if profile and is_linear else ({}, [], 0)
+    )
     seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
     entries = {"warnings": notes, "identifiability": report, "profiled": profiled}
     entries |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     entries |= _density_info(fit, observed)
-    tables = estimate.full, estimate.covariance, operators_jacobian(estimate), ends.get(STATIONARY)
+    jacobian = operators_jacobian(estimate) if is_linear else None
+    tables = estimate.full, estimate.covariance, jacobian, ends.get(STATIONARY)
     return state_space_law(
         observed,
         fit.n_modes,
-        _decaying(state_space).with_noise(variance),
+        (_decaying(state_space) if is_linear else state_space).with_noise(variance),
         parameters_dataset(quantities(fit, variance, ends), level, kind),
         unresolved_variance=float(fit.outside_variance),
         info=Provenance.of(_info(fit, observed, model, n_for_ends) | entries),
@@ -343,7 +366,7 @@ def _observation_variance(fit: Fit, model: Model) -> Array:
 def _info(fit: Fit, observed: Observed, model: Model, n_for_ends: int) -> dict[str, Any]:
     estimate = fit.estimate
     return {
-        "engine": "exact",
+        "engine": fit.engine,
         "route": fit.route,
         **observed.sizes,
         "n_observed": float(fit.n_observed),

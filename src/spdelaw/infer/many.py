@@ -49,7 +49,7 @@ class Learner:
     It follows scikit-learn's conventions without needing it: ``get_params``, ``set_params``,
     ``fit`` that returns the learner with the law in ``law_``, and ``score``. Samples are paths,
     so cross-validation leaves out whole paths of a DataArray. For a single path use
-    `spdelaw.leave_future_out`.
+    `spdelaw.skill`.
 
     Args:
         domain: where the fields live.

@@ -40,35 +40,43 @@ class LowRank:
 class Model:
     """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
 
+    The first sentence of each entry is also the help of the shell's option.
+
     Args:
-        drift: "diagonal" (one eigenvalue per mode), "parametric" (``kappa + nu mu^s``), "normal"
-            (pairs of modes that decay and turn, as transport around a ring, a disk or a sphere
-            makes them) or "dense" (any stable matrix).
-        noise: of the equation: "diagonal", "parametric" (``scale n^-exponent``), "low_rank" or
-            `spdelaw.LowRank` (each mode its own, and a few patterns they share) or "dense" (any
-            covariance).
-        noise_rank: number of patterns of ``noise="low_rank"``.
-        initial: "auto", "deterministic" (shared), "gaussian" (shared) or "stationary".
-        observation_noise: "auto" (tested for; taken from the coordinate ``observation_std`` of the
-            data where they have one), "none", "estimate", "per_point", or its known standard
-            deviation: one number, one per point, or one per value (a DataArray like the data).
-        nuisance: modes that are modelled but not reported; "auto" adds them where the grid would
-            otherwise mix them into the reported ones.
-        fixed: values to hold, such as ``{"s": 1.0}`` or ``{"eigenvalue": [1.0, np.nan, ...]}``.
-        priors: such as ``{"eigenvalue": sl.LogNormal(5.0, 1.0)}``; the estimate is then MAP.
-        forcing: known ``F`` in ``dX = A X dt + F dt + dW``, as fields (time, x) in the units and
-            on the clock of the data, or `spdelaw.Forcing`; linear between its times. Forecasts
-            need it up to their last time.
-        season: `spdelaw.Season` of the noise, such as ``sl.Season(365.25, 4)`` for data in days:
-            its strength in each part of the period is learned. For seasonal means see
-            `spdelaw.Preparation`.
-        mean: ``m`` in ``dc = -Lambda (c - m) dt + dW``, the state that the field returns to:
-            "zero", "constant" (estimated), "auto" (zero unless the data show one, tested at 1 %;
-            zero where ``fixed`` or ``priors`` say something about the initial mean), or the known
-            mean as a field over the points.
-        rest: residual outside the modes: "white", with "memory" (one decay and variance per point,
-            learned after the law; `forecast` and `reconstruct` use it), or "auto" (memory where
-            neighbours in time are clearly alike).
+        drift: form of the linear drift: "diagonal" (one eigenvalue per mode), "parametric"
+            (``kappa + nu mu^s``), "normal" (pairs of modes that decay and rotate, as with transport
+            around a ring, a disk or a sphere) or "dense" (any stable matrix).
+        noise: covariance of the noise of the equation: "diagonal" (one variance per mode),
+            "parametric" (``scale n^-exponent``), "low_rank" (one variance per mode, and a few
+            patterns that all modes share) or "dense" (any covariance). `spdelaw.LowRank` states
+            "low_rank" with its number of patterns.
+        noise_rank: number of shared patterns with ``noise="low_rank"``.
+        initial: distribution of the first state: "deterministic" (the same state for all paths),
+            "gaussian" (one mean and covariance for all paths), "stationary", or "auto" (chosen
+            from the data).
+        observation_noise: noise of the observations: "none", "estimate" (one variance), "per_point"
+            (one variance per point), "auto" (decided from the data), or the known standard
+            deviation. The known standard deviation is one number, one per point, or one per value
+            (a DataArray like the data); "auto" takes it from the coordinate ``observation_std``.
+        nuisance: number of further modes that are modelled but not reported, or "auto" (as many as
+            are needed to keep finer scales out of the reported modes).
+        fixed: parameters to hold at known values. Such as ``{"s": 1.0}`` or
+            ``{"eigenvalue": [1.0, np.nan, ...]}``.
+        priors: prior distributions of parameters; the estimate is then MAP. Such as
+            ``{"eigenvalue": sl.LogNormal(5.0, 1.0)}``.
+        forcing: known forcing ``F`` in ``dX = A X dt + F dt + dW``, in units of the field per unit
+            of time, linear between its times. Fields (time, x) on the clock of the data, or
+            `spdelaw.Forcing`. Forecasts need it up to their last time.
+        season: period of the noise, in the unit of time of the data, and the number of parts of the
+            period that have a strength of their own. Such as ``sl.Season(365.25, 4)`` for data in
+            days. For seasonal means see `spdelaw.Preparation`.
+        mean: state ``m`` that the field returns to in ``dc = -Lambda (c - m) dt + dW``: "zero",
+            "constant" (estimated), "auto" (estimated, and dropped where it is compatible with
+            zero in every mode), or a known field. "auto" is "zero" where ``fixed`` or ``priors``
+            concern the initial mean.
+        rest: model of the residual outside the modes: "white", "memory" (one decay rate and
+            variance per point, estimated after the law and used in forecasts and reconstructions),
+            or "auto" (memory where residuals are clearly correlated in time).
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -142,6 +150,17 @@ class Model:
             return 0.0 if self.observation_noise == "none" else None
         variance = np.asarray(self.observation_noise, float) ** 2
         return float(variance) if variance.ndim == 0 else variance
+
+    @property
+    def states_initial(self) -> bool:
+        """Whether fixed values or priors concern the initial state."""
+        names = [*(self.fixed or {}), *(self.priors or {})]
+        return any(name.startswith("initial") for name in names)
+
+    @property
+    def initial_is_open(self) -> bool:
+        """Whether the data select the initial state; noise with seasons has no stationary one."""
+        return self.initial == "auto" and self.season is None and not self.states_initial
 
     @property
     def value_noise(self) -> Any:

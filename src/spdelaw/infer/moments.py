@@ -166,7 +166,7 @@ def unit_errors(collapsed: Collapsed) -> Array:
     The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
     is larger than the inverse diagonal of G.
     """
-    rows = np.concatenate(collapsed.over_rows(_inverse_gram_diagonals))
+    rows = np.concatenate(collapsed.map(_inverse_gram_diagonals))
     return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
 
 
@@ -265,11 +265,13 @@ def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> De
     """
     if model.initial != "auto":
         return Decision(model.initial, {})
+    if n_paths == 1:
+        return Decision("deterministic", {})
     apart = bool((spread > noise).any())
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.nan_to_num(spread / noise).max(initial=0.0))
-    kind = "gaussian" if apart and n_paths > 1 else "deterministic"
-    return Decision(kind, {"spread_over_noise": ratio, "n_paths": n_paths})
+    compared = {"spread_over_noise": ratio, "n_paths": n_paths}
+    return Decision("gaussian" if apart else "deterministic", compared)
 
 
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
@@ -277,11 +279,11 @@ def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
 
     Where fewer than two rows do, `pooled_states` uses all of them together.
     """
-    first = np.concatenate(collapsed.over_first_rows(_first_estimates), axis=1)
+    first = np.concatenate(collapsed.map(_first_estimates), axis=1)
     if first.shape[1] > 1:
         return first.mean(1), first.var(1)
     if collapsed.n_paths > 1:
-        return pooled_states(collapsed.over_first_rows(_row_sums, 0), collapsed.n_paths)
+        return pooled_states(collapsed.map(_row_sums, 0), collapsed.n_paths)
     return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
 
 

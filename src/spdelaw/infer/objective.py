@@ -106,7 +106,8 @@ def fixed_values(
     parametrisation: Parametrisation, fixed: Mapping[str, Any] | None
 ) -> dict[int, float]:
     """Positions and coordinate values of fixed parameters."""
-    is_log, drift = parametrisation.is_log, parametrisation.slices["drift"]
+    is_log = parametrisation.is_log
+    drift = parametrisation.slices.get("drift", slice(0, 0))
     # Nuisance modes follow the Laplacian: the data cannot determine both their order and size.
     out = {i: 0.0 for i, name in enumerate(parametrisation.names) if name == "nuisance_s"}
     for key, value in (fixed or {}).items():
@@ -346,6 +347,10 @@ PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
 START_IS_MAXIMUM = 1e-3
 #: Step of the difference of a prior's score.
 PRIOR_STEP = 1e-4
+#: Step of the differences of a value, in rough standard errors.
+VALUE_STEP = 3e-4
+#: Second difference of a value from which on it shows a curvature, and steps tried, times ten each.
+LEAST_BEND, SCALE_ROUNDS = 0.01, 6
 #: Variance, in squared rough standard errors, of a direction without information.
 UNINFORMED_VARIANCE = 1e8
 
@@ -391,6 +396,10 @@ class LogPosterior:
         """Full vector at ``x``."""
         return self.base + self.columns @ x
 
+    def value(self, x: Array) -> float:
+        """Log-posterior at ``x``."""
+        return self.at(x)[0]
+
     def at(self, x: Array) -> tuple[float, Array, Array]:
         """Value, gradient, and the information on the initial mean."""
         full = self.full(x)
@@ -413,7 +422,7 @@ class LogPosterior:
     def start_value(self) -> float:
         """Value at the start; minus infinity where there is none."""
         try:
-            value = self.at(np.zeros(self.columns.shape[1]))[0]
+            value = self.value(np.zeros(self.columns.shape[1]))
         except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
             return -np.inf
         return value if np.isfinite(value) else -np.inf
@@ -516,6 +525,40 @@ class LogPosterior:
             return None
         names = np.array(self.parametrisation.names)[np.abs(self.columns).argmax(0)]
         return np.array([owner_of(str(name)) for name in names])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DifferencedPosterior(LogPosterior):
+    """Log-posterior of a likelihood without a score: one-sided differences of its value.
+
+    Their error, half a `VALUE_STEP`, moves the maximum by as little in standard errors.
+    """
+
+    def value(self, x: Array) -> float:
+        """Log-posterior at ``x``."""
+        full = self.full(x)
+        evaluation = self.evaluate(self.parametrisation.state_space(full))
+        return float(evaluation.log_likelihood.sum()) + self.log_prior(full)[0]
+
+    def at(self, x: Array) -> tuple[float, Array, Array]:
+        """Value, gradient, and no information on the initial mean."""
+        value, steps = self.value(x), VALUE_STEP * self.scale
+        ends = np.array([self.value(x + step) for step in np.diag(steps)])
+        return value, (ends - value) / steps, np.zeros((0, 0))
+
+    def rescaled(self) -> DifferencedPosterior:
+        """The same with rough standard errors from the curvature of the value at the start."""
+        value, scale = self.start_value(), self.scale.copy()
+        for i, step in enumerate(np.diag(self.scale)):
+            for size in 10.0 ** np.arange(SCALE_ROUNDS):
+                with np.errstate(all="ignore"):
+                    ends = [self.moved(way * step).start_value() for way in (-size, size)]
+                bend = abs(2.0 * value - sum(ends))
+                if bend >= LEAST_BEND:
+                    break
+            if LEAST_BEND <= bend < np.inf:
+                scale[i] = size * step[i] / np.sqrt(bend)
+        return dataclasses.replace(self, scale=scale)
 
 
 def owner_of(name: str) -> int:
@@ -710,18 +753,6 @@ def _mean_coefficients(observed: Observed, phi: Array) -> Array:
     return np.asarray(np.linalg.lstsq(phi, total / np.maximum(counts, 1), rcond=None)[0])
 
 
-def distance_of_fields(observed: Observed, n_modes: int) -> float:
-    """Mean of the fields in the modes, relative to their deviations from it."""
-    phi = observed.basis(n_modes)
-    mean = phi @ _mean_coefficients(observed, phi)
-    if observed.is_lazy:
-        square = float(np.nanmean((observed.values - mean) ** 2))
-    else:
-        chunk_sums = [(np.nansum((x - mean) ** 2), (~np.isnan(x)).sum()) for x in observed.chunks()]
-        square = float(np.divide(*np.sum(chunk_sums, axis=0)))
-    return float(np.sqrt(np.mean(mean**2) / max(square, 1e-300)))
-
-
 def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
@@ -812,6 +843,7 @@ class Objective(abc.ABC):
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
+        initial_is_open: whether a fit may show another initial state than moments do.
     """
 
     parametrisation: Parametrisation
@@ -821,6 +853,7 @@ class Objective(abc.ABC):
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     polish: bool = True
     has_mean: bool = False
+    initial_is_open: bool = False
 
     @abc.abstractmethod
     def run(self) -> Estimate:
@@ -830,9 +863,13 @@ class Objective(abc.ABC):
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior, around a full vector where one is given."""
 
+    def revised(self, fitted: Estimate) -> Self:
+        """The objective with other decisions where a fit contradicts them; else this one."""
+        return self
+
     @abc.abstractmethod
-    def shifted(self, by: Array, *, has_mean: bool) -> Objective:
-        """The same for coefficients less ``by``, for a quick look: no standard errors."""
+    def without_mean(self) -> Self:
+        """The same for a law without a mean: ``centre`` is added to the data again."""
 
     @abc.abstractmethod
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
@@ -870,11 +907,6 @@ class Objective(abc.ABC):
     def decided(self, **decisions: Decision) -> Self:
         """The same with further decisions, by what they are about."""
         return dataclasses.replace(self, decisions={**self.decisions, **decisions})
-
-    def less(self, by: Array, has_mean: bool, **data: Any) -> Self:
-        """The same without standard errors, its data less ``by``."""
-        centre = self.centre + by
-        return dataclasses.replace(self, centre=centre, has_mean=has_mean, polish=False, **data)
 
     def finished(self, estimate: Estimate) -> Estimate:
         """The estimate with its mean, where the law has one."""

@@ -712,6 +712,7 @@ class Fit:
         seconds: by stage.
         point_variance, point_error: observation variance of each point and the error of its root,
             where each has its own.
+        engine: that made the estimate.
     """
 
     estimate: Estimate
@@ -726,3 +727,4 @@ class Fit:
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     point_variance: Any = None
     point_error: Any = None
+    engine: str = "exact"

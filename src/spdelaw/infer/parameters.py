@@ -16,7 +16,7 @@ from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import MomentEstimates
 from spdelaw.processes import operators
 from spdelaw.processes.forcing import Forcing, Season
-from spdelaw.processes.linear import Linear
+from spdelaw.processes.linear import Dynamics, Linear
 from spdelaw.processes.operators import rotating_pairs
 from spdelaw.processes.specification import InitialKind, InitialState
 from spdelaw.statespace.chain import StateSpace
@@ -690,6 +690,36 @@ class Parametrisation:
             for p, coordinates in self.parts.items()
         ]
         return np.concatenate(slopes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DynamicsParametrisation(Parametrisation):
+    """The same for dynamics of any kind, whose parameters are parts under their own names.
+
+    Attributes:
+        dynamics: whose numbers are replaced.
+        initial_variance: of the first state, (N,), where it is no part.
+    """
+
+    dynamics: Dynamics | None = None
+    initial_variance: Array | None = None
+
+    def values(self, full: Array) -> dict[str, Array]:
+        """Numbers of every part, in the shapes that the dynamics have them in."""
+        shapes = {name: np.shape(x) for name, x in self.dynamics.parameters.items()}  # type: ignore[union-attr]
+        values = super().values(full)
+        return {name: np.reshape(x, shapes.get(name, np.shape(x))) for name, x in values.items()}
+
+    def state_space(self, full: Array) -> StateSpace:
+        """The model at a full vector."""
+        values = self.values(full)
+        numbers = {name: values[name] for name in self.dynamics.parameters}  # type: ignore[union-attr]
+        dynamics = self.dynamics.with_parameters(numbers)  # type: ignore[union-attr]
+        mean = values.get("initial_mean", self.initial_mean)
+        variance = values.get("initial_variance", self.initial_variance)
+        initial = InitialState(self.initial_kind, mean, np.asarray(variance))
+        r = np.asarray(values.get("observation", self.observation_variance))
+        return StateSpace(dynamics, initial, r)
 
 
 # ---------- Coordinates of a fit from the words of its model

@@ -29,6 +29,7 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError, SpdeLawError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.candidates import choose_modes
+from spdelaw.infer.engines.dynamics import DynamicsEngine
 from spdelaw.infer.engines.exact import fit_statistics, statistics_of
 from spdelaw.infer.engines.registry import Engine, make_engine
 from spdelaw.infer.model import WORDS, Model
@@ -214,12 +215,12 @@ def fit(
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
-        executor: where lazy data and replicates are worked on: None for here, a
-            ``ThreadPoolExecutor``, or a Dask ``Client``.
-        progress: True, or a function that trainings and searches of over two seconds report to.
+        executor: for lazy data and replicates: a ``ThreadPoolExecutor`` or a Dask ``Client``.
+        progress: True, or a function that slow searches and trainings report to.
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
+            ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -234,6 +235,8 @@ def fit(
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+    if "dynamics" in words and isinstance(engine, str) and engine == "exact":
+        engine = DynamicsEngine.name
     model_words = {name: words.pop(name) for name in WORDS if name in words}
     is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
     model = _model_from_words(
@@ -269,11 +272,14 @@ def fit(
     if by_value:
         _check_value_noise(engine, bootstrap)
         model = dataclasses.replace(model, observation_noise=observed.std)
+    if isinstance(engine, DynamicsEngine):
+        n_modes = engine.n_modes(n_modes)
     with clear_errors(), executor.guard():
         n, notes = _number_of_modes(n_modes, observed, model)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    data_warnings = _collect_warnings(observed, is_semilinear or "mean" in law.parameters)
+    describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
+    data_warnings = _collect_warnings(observed, describes_mean or "mean" in law.parameters)
     if data_warnings or notes:
         law = law.with_info(warnings=[*data_warnings, *notes, *law.info.get("warnings", [])])
     if bootstrap:
@@ -356,7 +362,7 @@ def _where_observed(model: Model, full_record: Observed) -> Model:
 def _collect_warnings(observed: Observed, has_mean: bool) -> list[str]:
     """Warnings about unintended features of the data, where they are in memory.
 
-    A semilinear law describes the field itself: its mean is intended.
+    A semilinear law, or dynamics of your own, describe the field itself: its mean is intended.
     """
     prepared = observed.prepared
     notes = [] if prepared is None else prepared.notes

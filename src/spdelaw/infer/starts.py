@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-#: Decay within a step, and standard error of a logarithm, above which a mode has diverged.
-RUNAWAY_DECAY, RUNAWAY_ERROR = 3.0, 1.5
 #: Number of decay rates tried as starts of a smooth spectrum.
 SMOOTH_STARTS = 4
-#: Noise shares of the mean square tried where rows do not determine the modes; a negligible one.
-NOISE_SHARES, LOW_NOISE_SHARES = (0.5, 0.1, 0.01), (1e-6,)
+#: Noise shares of the mean square tried where rows do not determine the modes.
+NOISE_SHARES = (0.5, 0.1, 0.01, 1e-6)
 
 
 def smooth_starts(problem: FilterObjective) -> Iterator[Array]:
@@ -51,16 +49,6 @@ def smooth_starts(problem: FilterObjective) -> Iterator[Array]:
     is_tied = isinstance(problem.parametrisation.parts["drift"], OperatorTied)
     if _is_scattered(problem) or is_tied:
         yield from _shared_energy_starts(problem, NOISE_SHARES if _has_noise(problem) else (0.0,))
-
-
-def low_noise_starts(problem: FilterObjective) -> Iterator[Array]:
-    """Starts of `smooth_starts` with negligible noise.
-
-    Such a start is low, but where there is little noise a search from it finds the maximum; from
-    more noise, modes that have to explain it become white noise themselves and stay there.
-    """
-    if _is_scattered(problem) and _has_noise(problem):
-        yield from _shared_energy_starts(problem, LOW_NOISE_SHARES)
 
 
 def _is_scattered(problem: FilterObjective) -> bool:
@@ -91,30 +79,6 @@ def _shared_energy_starts(problem: FilterObjective, shares: tuple[float, ...]) -
             yield start
 
 
-def second_start(problem: FilterObjective, estimate: Estimate) -> Array | None:
-    """A start in which modes that diverged to white noise follow the formulas of the others.
-
-    For a mode much faster than a step the likelihood is flat: a maximiser that gets there
-    stays, although the maximum may be elsewhere. None where no mode of a spectrum is lost.
-    """
-    if not estimate.state_space.is_diagonal:
-        return None
-    parts, slices = estimate.parametrisation.parts, estimate.parametrisation.slices
-    dynamics = estimate.state_space.linear
-    n = dynamics.n_modes - problem.design.n_nuisance
-    lost = dynamics.drift[:n] * problem.observed.step > RUNAWAY_DECAY
-    if parts["drift"].names[0].startswith("eigenvalue["):
-        lost |= estimate.errors("drift")[:n] > RUNAWAY_ERROR
-    if not lost.any() or (~lost).sum() < 2:
-        return None
-    index, start = np.log(np.arange(1, n + 1)), estimate.full.copy()
-    for part, values in (("drift", dynamics.drift), ("noise", dynamics.noise)):
-        line = np.polyfit(index[~lost], np.log(values[:n][~lost]), 1)
-        smooth = np.where(lost, np.exp(np.polyval(line, index)), values[:n])
-        start[slices[part]] = parts[part].start(np.concatenate([smooth, values[n:]]))
-    return start
-
-
 # ---------- The highest maximum of several starts
 #
 # Where rows do not determine all modes, or noise is strong, moments of least-squares coefficients
@@ -133,36 +97,25 @@ FORMULA_MODES = 3
 DRAWN_ROUNDS, DRAWN_SEED = 4, 0
 #: Working variances, relative to the last, that a search without noise goes through.
 ANNEALING_FACTORS = (1e8, 1e5, 1e2)
-#: Share of the mean square that is as good as no noise.
-NEGLIGIBLE_NOISE_SHARE = 1e-8
 #: Errors of a start that has no maximum.
 START_ERRORS = (ConvergenceError, ArithmeticError, ValueError)
 
 
 def highest(problem: FilterObjective) -> Estimate:
-    """The highest of the maxima that the starts lead to."""
+    """The maximum that the highest of the starts leads to."""
     first = _usable_posteriors(problem, [problem.start])
-    cheap = _usable_posteriors(problem, smooth_starts(problem))
     single = _usable_posteriors(problem, single_starts(problem))
     coupled = [*first, *single] if single or not problem.is_diagonal else []
     drawn = [one for start in coupled for one in _drawn_state_posteriors(problem, start)]
-    tried = (
-        [*first, *cheap, *single, *drawn],
-        _usable_posteriors(problem, low_noise_starts(problem)),
-    )
-    posteriors = [max(some, key=LogPosterior.start_value) for some in tried if some]
+    posteriors = [*first, *single, *drawn]
+    for more in (smooth_starts, formula_starts):
+        posteriors += _usable_posteriors(problem, more(problem))
     if not posteriors:
         return estimate(problem.posterior(), polish=problem.polish)  # raises the error
-    posteriors += _usable_posteriors(problem, formula_starts(problem))
-    posteriors += _usable_posteriors(problem, annealed_starts(problem, posteriors[0]))
-    best = _highest_estimate(posteriors, problem.polish)
-    for noise_free in _usable_posteriors(problem, without_noise(problem)):
-        if noise_free.start_value() > best.optimum.value:  # the best so far was no maximum
-            best = _highest_estimate([noise_free], problem.polish, best)
-    again = second_start(problem, best) if problem.polish else None
-    if again is None:
-        return best
-    return _highest_estimate([problem.posterior(again)], problem.polish, best)
+    best = max(posteriors, key=LogPosterior.start_value)
+    annealed = _usable_posteriors(problem, annealed_starts(problem, best))
+    best = max([best, *annealed], key=LogPosterior.start_value)
+    return estimate(best, polish=problem.polish)
 
 
 def _usable_posteriors(problem: FilterObjective, starts: Iterable[Array]) -> list[LogPosterior]:
@@ -174,36 +127,6 @@ def _usable_posteriors(problem: FilterObjective, starts: Iterable[Array]) -> lis
         except START_ERRORS:
             continue
     return posteriors
-
-
-def _highest_estimate(posteriors: list[LogPosterior], polish: bool, *earlier: Estimate) -> Estimate:
-    """The highest of their maxima; an error of a start is raised only if all fail.
-
-    Of several estimates only the highest after a search is polished, the next ones only where its
-    likelihood rises without bound, so that its value means nothing.
-    """
-    quick = polish and len(posteriors) > 1
-    estimates, wrong = [], None
-    for posterior in posteriors:
-        try:
-            estimates.append(estimate(posterior, polish=polish and not quick))
-        except ConvergenceError as error:
-            wrong = error
-    if quick:
-        estimates = _polished_estimates(estimates)
-    estimates += earlier
-    if not estimates and wrong is not None:
-        raise wrong
-    return max(estimates, key=lambda one: (one.optimum.is_bounded, one.log_likelihood))
-
-
-def _polished_estimates(rough: list[Estimate]) -> list[Estimate]:
-    """Estimates with curvature, from the highest on down to the first maximum."""
-    out: list[Estimate] = []
-    for one in sorted(rough, key=lambda one: -one.log_likelihood):
-        if not out or not out[-1].optimum.is_bounded:
-            out.append(estimate(one.posterior.moved(one.optimum.x)))
-    return out
 
 
 def formula_starts(problem: FilterObjective) -> Iterator[Array]:
@@ -241,21 +164,6 @@ def annealed_starts(problem: FilterObjective, first: LogPosterior) -> Iterator[A
         except START_ERRORS:
             continue
     yield start
-
-
-def without_noise(problem: FilterObjective) -> Iterator[Array]:
-    """The best law of known coefficients, with negligible noise.
-
-    With equal steps and complete rows that is the maximum of the law without noise; a lower one
-    with noise may exist too.
-    """
-    parts = problem.parametrisation.parts
-    if "observation" in parts and problem.design.rows_determine:
-        plain = from_coefficients(problem.collapsed, NEGLIGIBLE_NOISE_SHARE * problem.mean_square)
-        start = problem.start.copy()
-        yield _with_lag_covariances(
-            problem, problem.collapsed, plain, start, ("drift", "noise", "observation")
-        )
 
 
 def single_starts(problem: FilterObjective) -> Iterator[Array]:

@@ -734,7 +734,8 @@ def _reported_numbers(estimate: Estimate, n_modes: int) -> Iterator[Number]:
     parametrisation = estimate.parametrisation
     if estimate.state_space.linear.is_diagonal:
         for part, name in SPECTRA.items():
-            if part in parametrisation.parts:
+            # The initial variance is a nuisance parameter: its standard error serves.
+            if part in parametrisation.parts and part != "initial_variance":
                 yield from (
                     Number(name, n, _log_of_mode(parametrisation, part, n), True)
                     for n in range(n_modes)

@@ -106,6 +106,9 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     notes = [f" ... {more}"] if len(rows) > MOST_ROWS else []
     if "observation_std" in p and p.observation_std.ndim == 1:
         notes.append(f"observation noise {interval(p.observation_std.values)}")
+    if not isinstance(law.dynamics, Linear):
+        single = [name for name in law.dynamics.parameters if name in p and p[name].ndim == 1]
+        notes += [f"{name} {interval(p[name].values)}" for name in single]
     if law.rest is not None:
         unit = str(info.get("time", {}).get("units", "")).split(" since ")[0]
         notes.append(f"rest: {law.rest.in_words(unit)}")
@@ -346,12 +349,7 @@ class Law:
                 uncertainty of its parameters; 0 leaves that out.
             seed: of those draws.
         """
-        observed = self.observe(data)
-
-        def predict(law: Law, _: int) -> xr.Dataset:
-            return prediction.predict(law, observed, grid, observed.dated)
-
-        return over_parameters(self, parameter_draws, seed, 0, predict)
+        return prediction.reconstruct(self, self.observe(data), grid, parameter_draws, seed)
 
     def forecast(
         self,

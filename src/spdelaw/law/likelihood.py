@@ -81,8 +81,7 @@ def log_likelihood(law: Law, data: Any) -> xr.DataArray:
             ]
         )
     lazy = in_parts(law, observed)
-    observed = with_initial_state(law, observed, lazy)
-    observed = observed if lazy else observed.at_observed_points()
+    observed = with_initial_state(law, observed, lazy).at_observed_points()
     weights, floor = weights_of(law, observed), variance_floor(law, observed)
     space, unresolved = law.without_preparation_and_mean.state_space, law.unresolved_variance
     if weights is not None:  # they hold all the noise there is
@@ -123,9 +122,7 @@ def log_density(
         floor: least observation variance with which the filter is accurate.
     """
     given = (space, unresolved, floor)
-    if isinstance(blocks, Collapsed) and blocks.records is not None:
-        terms_by_block = [_density_terms(blocks, *given)]
-    elif isinstance(blocks, Collapsed):
+    if isinstance(blocks, Collapsed):
         terms_by_block = blocks.map(_block_terms, *given)
     else:
         terms_by_block = [_block_terms(block, *given) for block in blocks]
@@ -206,19 +203,19 @@ def _density_terms(
     r = float(space.observation_variance)
 
     def summed(pairs: list) -> Array:
-        """Sums over the parts of each path, for each of the three numbers of a pair."""
+        """Each of the three numbers of a pair, path by path."""
         out = np.zeros((3, data.n_paths))
         for paths, numbers in pairs:
             out[:, paths] += np.stack(np.broadcast_arrays(*numbers))
         return out
 
     if r < floor and space.initial.kind == "deterministic":
-        data = data.changed_heads(_without_fixed_start, space.initial.mean)
-    misfit, values, weight = summed(data.over_rows(_row_sums))
+        data = data.changed(_without_fixed_start, space.initial.mean)
+    misfit, values, weight = summed(data.map(_row_sums))
     if r >= floor and unresolved == 0:
         # One variance everywhere: the residual outside the modes needs no separate term.
         return paths, (_filter_density(data, space), none, values, none, none)
-    inside, log_gram, broken = summed(data.over_rows(_row_ranks))
+    inside, log_gram, broken = summed(data.map(_row_ranks))
     noise = max(r, floor * (1.0 if broken.any() else FULL_RANK_SHARE))
     outside = values - inside
     bare = data.changed(_without_misfit)

@@ -10,7 +10,6 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.clock import from_dates, go_on, has_dates, on_clock, step_of, to_dates
-from spdelaw.data.executors import LocalExecutor
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import restore_names
 from spdelaw.domains.places import Places, places_of_fields
@@ -28,6 +27,7 @@ from spdelaw.statespace.filter import (
     sample_states,
     smooth_block,
     smooth_states,
+    smoother_gain,
 )
 
 if TYPE_CHECKING:
@@ -271,18 +271,19 @@ def _sample_states(
     """
     n_times, n_modes = block.estimate.shape[:2]
     out = np.empty((n_samples, n_times, n_modes, len(block.paths)))
+    filtered = forward_filter(block, space)
+    gains = [smoother_gain(step) for step in filtered.steps]
     for path in range(len(block.paths)):
         times = block.times[:, path % block.times.shape[1]]
         has_values = block.gram[..., path % block.gram.shape[-1]].reshape(n_times, -1).any(1)
         last = int(np.flatnonzero(has_values)[-1]) if has_values.any() else 0
-        states, filtered = out[..., path], forward_filter(block, space, path)
-        mean, covariance = filtered.mean[last], filtered.covariance[last]
+        states = out[..., path]
+        mean, covariance = filtered.mean[last, path], filtered.covariance[last, path]
         states[:, last] = mean + _draw_gaussian(covariance, n_samples, generator)
         for t in range(last - 1, -1, -1):
-            step = filtered.steps[t]
-            gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
-            left = filtered.covariance[t] - gain @ step.covariance @ gain.T
-            mean = filtered.mean[t] + (states[:, t + 1] - step.mean) @ gain.T
+            step, gain = filtered.steps[t], gains[t][path]
+            left = filtered.covariance[t, path] - gain @ step.covariance[path] @ gain.T
+            mean = filtered.mean[t, path] + (states[:, t + 1] - step.mean[path]) @ gain.T
             states[:, t] = mean + _draw_gaussian(left, n_samples, generator)
         for t in range(last + 1, n_times):
             dt = float(times[t] - times[t - 1])
@@ -335,8 +336,12 @@ def prepare_for_law(law: Law, data: Any) -> Observed:
 
 
 def subtract_mean_and_forcing(law: Law, data: Any) -> Observed:
+    """Data prepared for the law, less its mean and its response to a forcing."""
+    return less_response(law, prepare_for_law(law, data))
+
+
+def less_response(law: Law, observed: Observed) -> Observed:
     """Prepared data less the mean of the law and its response to a forcing."""
-    observed = prepare_for_law(law, data)
     if observed.is_lazy and isinstance(law.dynamics, Linear) and law.dynamics.is_driven:
         return observed._replace(survey=None).holding(_subtract_lazily(law, observed))
     driven = response(law, observed.times, observed.points)
@@ -414,25 +419,18 @@ def weights_of(law: Law, observed: Observed) -> Array | None:
 
 def variance_floor(law: Law, observed: Observed) -> float:
     """Least observation variance with which the filter is accurate, without weights."""
-    return floor_of(*value_sums(observed.values, law.dynamics.n_modes))
-
-
-def value_sums(values: Any, n_modes: int) -> Array:
-    """Sum of squares and number of values, and rows that have fewer of them than modes; (3,)."""
-    observed_mask = ~np.isnan(values)
-    n_observed, filled = observed_mask.sum(-1), np.where(observed_mask, values, 0.0)
-    square = np.vdot(filled, filled) if isinstance(values, np.ndarray) else (filled**2).sum()
-    few = ((n_observed > 0) & (n_observed < n_modes)).sum()
-    return np.array([float(square), float(n_observed.sum()), float(few)])
-
-
-def floor_of(square: float, n_values: float, few: float) -> float:
-    """The variance floor from `value_sums`; without any value its scale is arbitrary."""
-    return (
-        VARIANCE_FLOOR
-        * (FEW_POINTS_FACTOR if few else 1.0)
-        * (square / n_values if n_values else 1.0)
-    )
+    n_modes = law.dynamics.n_modes
+    if observed.is_lazy:
+        survey = observed.survey or observed.survey_values()
+        square, n_values, few = survey.square, survey.size - survey.missing, survey.least < n_modes
+    else:
+        observed_mask = ~np.isnan(observed.values)
+        n_observed = observed_mask.sum(-1)
+        filled = np.where(observed_mask, observed.values, 0.0)
+        square, n_values = float(np.vdot(filled, filled)), int(n_observed.sum())
+        few = bool(((n_observed > 0) & (n_observed < n_modes)).any())
+    scale = square / n_values if n_values else 1.0  # arbitrary without any value
+    return VARIANCE_FLOOR * (FEW_POINTS_FACTOR if few else 1.0) * scale
 
 
 def blocks_of(law: Law, observed: Observed, weights: Array | None) -> Iterable[Block]:
@@ -441,7 +439,7 @@ def blocks_of(law: Law, observed: Observed, weights: Array | None) -> Iterable[B
     if not observed.is_lazy:
         return batches(observed.values, observed.times, basis, weights)
     return collapse_pieces(
-        observed.pieces(), observed.times, basis, LocalExecutor(), weights
+        observed.pieces(), observed.times, basis, observed.executor, weights
     ).blocks
 
 

@@ -103,13 +103,19 @@ def interval_table(quantity: Quantity, level: float) -> Array:
 def parameters_dataset(
     quantities: dict[str, Quantity], level: float, attributes: dict[str, Any]
 ) -> xr.Dataset:
-    """Dataset with dim ``statistic``; ``mode`` or ``point`` for vectors, two modes for matrices."""
+    """Dataset with dim ``statistic``; ``mode`` or ``point`` for vectors, two modes for matrices.
+
+    Where there is an initial mean, arrays of another size than its own have dims of their own.
+    """
     variables = {}
+    n_modes = np.shape(quantities["initial_mean"].estimate) if "initial_mean" in quantities else ()
     for name, quantity in quantities.items():
         table = interval_table(quantity, level)
         dims = (*("mode", "mode_2")[: table.ndim - 1], "statistic")
         if table.ndim == 2 and name in OTHER_DIMS:
             dims = (OTHER_DIMS[name], "statistic")
+        elif n_modes and {*table.shape[:-1]} - {*n_modes}:
+            dims = (*(f"{name}_{i + 1}" for i in range(table.ndim - 1)), "statistic")
         variables[name] = (dims, table)
     return with_modes(variables, {"interval_level": level, **attributes})
 

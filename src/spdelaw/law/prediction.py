@@ -18,19 +18,20 @@ from spdelaw.errors import ConvergenceError, DataError, InputError
 from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, observed_by_any
 from spdelaw.law.observations import (
     draw_paths,
+    less_response,
     modes_at,
     moments_dataset,
     noisy_state_space,
     observed_for_law,
     point_weights,
     smooth_fields,
-    subtract_mean_and_forcing,
     target,
     to_clock,
     to_user,
     weights_of,
     with_initial_state,
 )
+from spdelaw.law.parameters import over_parameters
 from spdelaw.law.residuals import draw_residual, on_points, same_points, smooth_residual
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
@@ -214,6 +215,17 @@ def _nonlinear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int)
     return xr.DataArray(values, coords, ("path", "time", *places.dims))
 
 
+def reconstruct(
+    law: Law, observed: Observed, grid: Any = None, parameter_draws: int = 0, seed: int = 0
+) -> xr.Dataset:
+    """`spdelaw.Law.reconstruct` of data that are prepared for the law."""
+
+    def smooth(one: Law, _: int) -> xr.Dataset:
+        return predict(one, observed, grid, observed.dated)
+
+    return over_parameters(law, parameter_draws, seed, 0, smooth)
+
+
 def predict(
     law: Law,
     data: Observed,
@@ -226,13 +238,13 @@ def predict(
 
     Args:
         law: any.
-        data: fields that it observed.
+        data: prepared for it (`spdelaw.Law.observe`).
         grid: places of the results, None for those of the data.
         dated: whether times of the result are dates.
         requested_times: times on the clock of the law, None for those of the data.
         draws: joint ones come in memory.
     """
-    observed = subtract_mean_and_forcing(law, data)
+    observed = less_response(law, data)
     in_memory = functools.partial(_predict_in_memory, law, grid, dated, requested_times, draws)
     lazy = draws[0] == 0
     if lazy and in_paths(observed):

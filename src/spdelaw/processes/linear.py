@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,28 +25,71 @@ PullBack = Callable[[Array, Array, Array], tuple[Array, Array, dict[str, Array]]
 
 
 class Step(NamedTuple):
-    """Gaussian moments after a step.
+    """Gaussian moments after a step, of one state or of many (leading axes).
 
     Attributes:
-        mean: ``E c(t + dt)``, (N,).
-        covariance: ``Cov c(t + dt)``, (N, N).
-        cross: ``Cov(c(t), c(t + dt))``, (N, N), which a smoother needs.
-        pull_back: gradients back to what the step started from.
+        mean: ``E c(t + dt)``, (..., N).
+        covariance: ``Cov c(t + dt)``, (..., N, N).
+        cross: ``Cov(c(t), c(t + dt))``, (..., N, N), which a smoother needs.
+        pull_back: gradients back to what the step started from; None where there is no formula.
     """
 
     mean: Array
     covariance: Array
     cross: Array
-    pull_back: PullBack
+    pull_back: PullBack | None = None
+
+
+def step_by_groups(
+    which: Array, mean: Array, covariance: Array, moments: Callable[[int, Array, Array], Step]
+) -> Step:
+    """Step of many states whose groups move differently.
+
+    Args:
+        which: group of each state, 0, 1, ...; (P,).
+        mean: (P, N).
+        covariance: (P, N, N).
+        moments: step of the states of a group, by its number.
+    """
+    groups = [np.flatnonzero(which == k) for k in range(int(which.max()) + 1)]
+    if len(groups) == 1:
+        return moments(0, mean, covariance)
+    steps = [moments(k, mean[rows], covariance[rows]) for k, rows in enumerate(groups)]
+
+    def join(parts: Sequence[Array]) -> Array:
+        out = np.empty((len(which), *parts[0].shape[1:]))
+        for rows, part in zip(groups, parts, strict=True):
+            out[rows] = part
+        return out
+
+    def pull_back(*by: Array) -> tuple[Array, Array, dict[str, Array]]:
+        pulled = [
+            step.pull_back(*(gradient[rows] for gradient in by))  # type: ignore[misc]
+            for rows, step in zip(groups, steps, strict=True)
+        ]
+        by_mean, by_covariance, numbers = zip(*pulled, strict=True)
+        by_number = {name: join([n[name] for n in numbers]) for name in numbers[0]}
+        return join(by_mean), join(by_covariance), by_number
+
+    after, spread, cross = map(join, zip(*(step[:3] for step in steps), strict=True))
+    is_smooth = all(step.pull_back is not None for step in steps)
+    return Step(after, spread, cross, pull_back if is_smooth else None)
 
 
 class Dynamics(abc.ABC):
     """Law of the coefficients in time.
 
     A subclass with a ``name`` of its own can be read back from a document by `dynamics_from_dict`.
+    One that is a dataclass can be fitted by `spdelaw.fit`: its ``parameters`` are fields, estimated
+    from the numbers it has, those in ``positive`` as logarithms.
+
+    Attributes:
+        name: in files.
+        positive: names of the parameters that are positive.
     """
 
     name: ClassVar[str]
+    positive: ClassVar[tuple[str, ...]] = ()
     registry: ClassVar[dict[str, type[Dynamics]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -67,7 +110,10 @@ class Dynamics(abc.ABC):
 
     @abc.abstractmethod
     def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
-        """Mean and covariance after a step from N(mean, covariance)."""
+        """Mean and covariance after a step from N(mean, covariance).
+
+        Of one state, (N,) and (N, N), or of many at once, (..., N) and (..., N, N).
+        """
 
     @abc.abstractmethod
     def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
@@ -77,18 +123,27 @@ class Dynamics(abc.ABC):
         """Mean that a known forcing adds to the state, zero without one; (*times.shape, N)."""
         return np.zeros((*np.shape(times), self.n_modes))
 
-    @abc.abstractmethod
     def leading(self, n: int) -> Dynamics:
-        """Law of the first ``n`` modes alone."""
+        """Law of the first ``n`` modes alone, where there is one."""
+        if n == self.n_modes:
+            return self
+        expected, got = f"all {self.n_modes} modes", f"the first {n} of dynamics {self.name!r}"
+        fix = f"define {type(self).__name__}.leading(n)"
+        raise EquationError("n_modes", expected=expected, got=got, fix=fix)
 
-    @abc.abstractmethod
+    def with_parameters(self, values: Mapping[str, Array]) -> Dynamics:
+        """The same with other numbers, by name; of a dataclass, other fields."""
+        return dataclasses.replace(self, **values)  # type: ignore[type-var]
+
     def to_dict(self) -> dict[str, Any]:
-        """Numbers, lists and arrays by name, which `from_dict` turns back."""
+        """Numbers, text and arrays by name, which `from_dict` turns back; fields of a dataclass."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return {field.name: getattr(self, field.name) for field in fields if field.init}
 
     @classmethod
-    @abc.abstractmethod
     def from_dict(cls, description: dict[str, Any]) -> Dynamics:
         """Inverse of `to_dict`."""
+        return cls(**description)
 
 
 def dynamics_from_dict(name: str, description: dict[str, Any]) -> Dynamics:
@@ -289,6 +344,11 @@ def _seasonal_transition(
 # ---------- Linear dynamics: Ornstein-Uhlenbeck modes, with optional forcing and seasons
 
 
+def _of_states(x: Array, n_axes: int) -> Array:
+    """Entries of all states, one after the other, each with its last axes."""
+    return x.reshape(-1, *x.shape[x.ndim - n_axes :])
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Linear(Dynamics):
     """``dc = -Lambda (c - m) dt + F(t) dt + dW`` with ``Cov dW = w(t) Q dt``.
@@ -380,21 +440,33 @@ class Linear(Dynamics):
         def pull_back(
             by_mean: Array, by_covariance: Array, by_cross: Array
         ) -> tuple[Array, Array, dict[str, Array]]:
-            sym = 0.5 * (by_covariance + by_covariance.T)
-            by_f = np.outer(by_mean, mean - before) + 2.0 * sym @ f @ covariance
-            by_f += by_cross.T @ covariance
-            by_step = [operators.like(step.factor[0], x)[None] for x in (by_f, sym)]
-            by_drift, by_noise, by_season = step.pull_back(*by_step)
-            by_response = np.stack([-f.T @ by_mean, by_mean])
-            by_drift = by_drift + self.response_pull_back(ends, by_response)
-            every = {"drift": by_drift, "noise": by_noise, "season": by_season}
-            every["mean"] = by_response.sum(0)
-            by_parameter = {name: every[name] for name in self.parameters}
-            return f.T @ by_mean, f.T @ sym @ f + by_cross @ f, by_parameter
+            sym = 0.5 * (by_covariance + by_covariance.swapaxes(-1, -2))
+            by_f = by_mean[..., :, None] * (mean - before)[..., None, :]
+            by_f = by_f + 2.0 * sym @ f @ covariance + by_cross.swapaxes(-1, -2) @ covariance
+            numbers = [
+                self._pull_back_step(step, ends, f, *of_state)
+                for of_state in zip(*map(_of_states, (by_mean, by_f, sym), (1, 2, 2)), strict=True)
+            ]
+            by_parameter = {
+                name: np.reshape([n[name] for n in numbers], (*mean.shape[:-1], *np.shape(x)))
+                for name, x in numbers[0].items()
+            }
+            return by_mean @ f, f.T @ sym @ f + by_cross @ f, by_parameter
 
-        return Step(
-            f @ (mean - before) + after, f @ covariance @ f.T + omega, covariance @ f.T, pull_back
-        )
+        moved = (mean - before) @ f.T + after
+        return Step(moved, f @ covariance @ f.T + omega, covariance @ f.T, pull_back)
+
+    def _pull_back_step(
+        self, step: Transition, ends: Array, f: Array, by_mean: Array, by_f: Array, sym: Array
+    ) -> dict[str, Array]:
+        """Gradients by the parameters from those by the moments of one state."""
+        by_step = [operators.like(step.factor[0], x)[None] for x in (by_f, sym)]
+        by_drift, by_noise, by_season = step.pull_back(*by_step)
+        by_response = np.stack([-f.T @ by_mean, by_mean])
+        by_drift = by_drift + self.response_pull_back(ends, by_response)
+        every = {"drift": by_drift, "noise": by_noise, "season": by_season}
+        every["mean"] = by_response.sum(0)
+        return {name: every[name] for name in self.parameters}
 
     def sample(self, state: Array, t: float, dt: float, generator: np.random.Generator) -> Array:
         """``F c + r + sqrt(Omega) z``."""

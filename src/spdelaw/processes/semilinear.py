@@ -15,7 +15,7 @@ from spdelaw.domains.fields import Fields
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import EquationError
 from spdelaw.processes.closure import Closure, Moments, advance, pull_back
-from spdelaw.processes.linear import Dynamics, Step, transition
+from spdelaw.processes.linear import Dynamics, Step, step_by_groups, transition
 from spdelaw.processes.spde import SpectralSPDE, in_html
 from spdelaw.processes.terms import Means, Reaction, bound, check_names, flat_terms
 
@@ -80,23 +80,24 @@ class Reacting(Dynamics):
     def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
         """Mean, covariance and cross-covariance after ``dt``, by Gaussian closure.
 
-        As many sub-steps as the reaction at the mean is fast; time itself plays no part.
+        As many sub-steps as the reaction at each mean is fast; time itself plays no part.
         """
-        closure, n_steps = self.closure, int(substeps(self.closure, mean, dt).max())
-        after, tape = advance(closure, mean[None], covariance[None], dt, n_steps, cross=True)
+        means, spreads = mean.reshape(-1, self.n_modes), covariance.reshape(-1, *[self.n_modes] * 2)
+        counts = [int(substeps(self.closure, state, dt).max()) for state in means]
+        n_steps, which = np.unique(counts, return_inverse=True)
+        step = step_by_groups(
+            which, means, spreads, lambda k, m, p: closure_step(self.closure, m, p, dt, n_steps[k])
+        )
 
-        def back(
-            by_mean: Array, by_covariance: Array, by_cross: Array
-        ) -> tuple[Array, Array, dict[str, Array]]:
-            symmetric = 0.5 * (by_covariance + by_covariance.T)
-            gradient = pull_back(
-                closure, tape, Moments(by_mean[None], symmetric[None], by_cross[None])
-            )
-            numbers = {name: getattr(gradient, name)[0] for name in self.parameters}
-            return gradient.mean[0], gradient.covariance[0], numbers
+        def back(*by: Array) -> tuple[Array, Array, dict[str, Array]]:
+            by_states = (by[0].reshape(means.shape), *(x.reshape(spreads.shape) for x in by[1:]))
+            by_mean, by_covariance, numbers = step.pull_back(*by_states)  # type: ignore[misc]
+            lead = mean.shape[:-1]
+            by_number = {name: x.reshape(*lead, *x.shape[1:]) for name, x in numbers.items()}
+            return by_mean.reshape(mean.shape), by_covariance.reshape(covariance.shape), by_number
 
-        cross = np.zeros_like(covariance) if after.cross is None else after.cross[0]
-        return Step(after.mean[0], after.covariance[0], cross, back)
+        spread, cross = (x.reshape(covariance.shape) for x in step[1:3])
+        return Step(step.mean.reshape(mean.shape), spread, cross, back)
 
     def sample(
         self,
@@ -171,6 +172,21 @@ class Reacting(Dynamics):
             fix = "write it with to_dict()"
             raise EquationError("dynamics", expected=expected, got=got, fix=fix)
         return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise)
+
+
+def closure_step(closure: Closure, mean: Array, covariance: Array, dt: float, n_steps: int) -> Step:
+    """Step of states (P, N) by so many sub-steps of the Gaussian closure."""
+    after, tape = advance(closure, mean, covariance, dt, int(n_steps), cross=True)
+
+    def back(
+        by_mean: Array, by_covariance: Array, by_cross: Array
+    ) -> tuple[Array, Array, dict[str, Array]]:
+        symmetric = 0.5 * (by_covariance + by_covariance.swapaxes(-1, -2))
+        gradient = pull_back(closure, tape, Moments(by_mean, symmetric, by_cross))
+        numbers = {name: getattr(gradient, name) for name in ("coefficient", "rate", "noise")}
+        return gradient.mean, gradient.covariance, numbers
+
+    return Step(after.mean, after.covariance, np.asarray(after.cross), back)
 
 
 def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:

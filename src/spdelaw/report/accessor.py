@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +17,36 @@ from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
 from spdelaw.report.figures.predictions import plot_forecast, plot_innovations, plot_reconstruction
+from spdelaw.report.figures.style import figure_as_png, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Panels(list):
+    """Axes of the panels of one figure, which a notebook shows as the figure."""
+
+    @property
+    def figure(self) -> Figure:
+        """The figure that holds the axes."""
+        return figure_of(self[0])
+
+    def _repr_png_(self) -> bytes:
+        return figure_as_png(self.figure)
+
+
+def displayed(ax: Axes) -> Axes:
+    """The same axes, which a notebook shows as their figure."""
+    ax._repr_png_ = functools.partial(figure_as_png, figure_of(ax))  # type: ignore[attr-defined]
+    return ax
 
 
 @register_accessor("plot")
 class LawPlots:
     """Figures of a law; each method returns the axes, whose ``figure`` can be saved.
+
+    A notebook shows what a method returns as the figure.
 
     Data go in as they are; fields and forecasts are shown in their units and dates.
 
@@ -40,20 +63,19 @@ class LawPlots:
     def __init__(self, law: Law) -> None:
         self._law = law
 
-    def spectrum(self, truth: SpectralSPDE | Law | None = None) -> list[Axes]:
+    def spectrum(self, truth: SpectralSPDE | Law | None = None) -> Panels:
         """Eigenvalues and noise variances with their intervals; axes of the two panels."""
-        return plot_spectrum(self._law, truth).axes[:2]
+        return Panels(plot_spectrum(self._law, truth).axes[:2])
 
     def energy(self, time: float | None = None) -> Axes:
         """Energy ``E c_n^2`` of each mode under the law at a time, the last one by default."""
-        return plot_law_energy(self._law, time).axes[0]
+        return displayed(plot_law_energy(self._law, time).axes[0])
 
-    def field(self, data: Any, path: int = 0) -> list[Axes]:
+    def field(self, data: Any, path: int = 0) -> Panels:
         """One path observed, reconstructed, and the standard deviation; axes of the panels."""
         law, observed = self._observed_path(data, path)
-        return plot_reconstruction(
-            self._in_user_units(law, observed), self._predict(law, observed)
-        ).axes[:3]
+        shown = self._in_user_units(law, observed)
+        return Panels(plot_reconstruction(shown, self._predict(law, observed)).axes[:3])
 
     def forecast(
         self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
@@ -71,9 +93,9 @@ class LawPlots:
             None if truth is None else self._in_user_units(law, self._observed_path(truth, path)[1])
         )
         at = self._in_figure_order(point, space_names(result["mean"].isel(path=0)))
-        return plot_forecast(
-            self._in_user_units(law, observed), result, later, point=at, ax=ax
-        ).axes[0]
+        shown = self._in_user_units(law, observed)
+        figure = plot_forecast(shown, result, later, point=at, ax=ax)
+        return displayed(figure.axes[0] if ax is None else ax)
 
     def _in_figure_order(self, point: Any, shown: tuple[str, ...]) -> Any:
         """Coordinates of a point in the order that figures use."""
@@ -106,12 +128,11 @@ class LawPlots:
         made = bare.reconstruct(observed) if times is None else bare.forecast(observed, times)
         return to_user(law, made, _dates(law), observed.fields)
 
-    def innovations(self, data: Any) -> list[Axes]:
+    def innovations(self, data: Any) -> Panels:
         """Probabilities of the innovations of data, and their correlation in time."""
         observed = subtract_mean_and_forcing(self._law, data)
-        return plot_innovations(check_model(self._law.without_preparation_and_mean, observed)).axes[
-            :2
-        ]
+        check = check_model(self._law.without_preparation_and_mean, observed)
+        return Panels(plot_innovations(check).axes[:2])
 
 
 def _dates(law: Law) -> bool:

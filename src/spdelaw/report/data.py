@@ -25,9 +25,17 @@ from spdelaw.law.observations import noise_at, response, subtract_mean_and_forci
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import moments_of, one_path
-from spdelaw.report.figures.moments import Z95
+from spdelaw.report.figures.numbers import Z95
 from spdelaw.report.maps import Canvas, canvas_of, is_geographic
-from spdelaw.report.plots import LAW_COLOURS, Clock, Control, Figure, clock, packed, thinned
+from spdelaw.report.plots import (
+    LAW_COLOURS,
+    Control,
+    Figure,
+    TimeLabels,
+    packed,
+    thinned,
+    time_labels,
+)
 
 # ---------- The data of a report: laws, fields and scores
 
@@ -161,9 +169,9 @@ class ReportData:
         """Path at a position, (time, point), with its times of observation."""
         return one_path("data", self.fields, i)
 
-    def clock(self, times: Array) -> Clock:
+    def time_labels(self, times: Array) -> TimeLabels:
         """Times in the units and calendar of the data."""
-        return clock(times, self.fields[self.observed.clock].attrs)
+        return time_labels(times, self.fields[self.observed.clock].attrs)
 
     def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
         """Draws of the law at the points of path i, observed alike: (n, time, point).

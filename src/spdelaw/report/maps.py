@@ -12,7 +12,7 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.graph import Graph
 from spdelaw.domains.places import Places
 from spdelaw.report.figures.fields import HORIZONTAL
-from spdelaw.report.plots import Bind, axis, image, packed, thinned
+from spdelaw.report.plots import Bind, axis, hover_text, image, packed, thinned
 
 # ---------- Coastlines over longitude and latitude: Natural Earth, in the public domain
 
@@ -154,7 +154,7 @@ class Canvas(NamedTuple):
 
     def draw(self, values: Array, axes: str, **colours: Any) -> list[dict[str, Any]]:
         """Traces of one map of values that `shown` gave; the last one holds the values."""
-        right, up = self.titles
+        right, up = (hover_text(title) for title in self.titles)
         hover = f"{right} %{{x:.4g}}<br>{up} %{{y:.4g}}<br>" if right else ""
         if self.is_grid:
             colours |= {"hovertemplate": f"{hover}%{{z:.4g}}<extra></extra>", "transpose": False}

@@ -81,20 +81,65 @@
     return figure.height - lost;
   };
 
-  // Two panels side by side stand one above the other in a narrow window, each with its title.
-  const NARROW = 560;
-  const stacked = (layout, width) => {
-    const beside = (layout.xaxis2?.domain ?? [0])[0] > 0.4;
-    if (width >= NARROW || !beside) return 1;
-    const [upper, lower] = [[0.58, 1], [0, 0.42]];
-    layout.xaxis = { ...layout.xaxis, domain: [0, 1] };
-    layout.xaxis2 = { ...layout.xaxis2, domain: [0, 1] };
-    layout.yaxis = { ...layout.yaxis, domain: upper };
-    layout.yaxis2 = { ...layout.yaxis2, domain: lower };
+  // In a narrow window panels that stand side by side go one above the other, each with its title and colour bar.
+  const NARROW = 560, STACK_GAP = 64, STACK_HEIGHT = 0.85;
+  const stack = (layout, data, height, width) => {
+    const panels = Object.keys(layout).filter((key) => key.startsWith("xaxis")).map((key) => {
+      const n = key.slice(5);
+      return { n, x: layout[key], y: layout[`yaxis${n}`] };
+    }).filter(({ y }) => y).map((panel) => ({ ...panel, left: (panel.x.domain ?? [0, 1])[0], at: panel.y.domain ?? [0, 1] }));
+    const rows = [];
+    for (const panel of panels) {
+      const row = rows.find(({ top }) => Math.abs(top - panel.at[1]) < 1e-6);
+      if (row) row.panels.push(panel);
+      else rows.push({ top: panel.at[1], bottom: panel.at[0], panels: [panel] });
+    }
+    if (width >= NARROW || rows.every((row) => row.panels.length === 1)) return height;
+    rows.sort((one, other) => other.top - one.top);
+    // Pixels from the top of each panel, old and new; gaps between rows stay.
+    const inner = height - layout.margin.t - layout.margin.b;
+    let depth = 0, above = 1;
+    const placed = [];
+    for (const row of rows) {
+      depth += (above - row.top) * inner;
+      const many = row.panels.length > 1;
+      row.panels.sort((one, other) => one.left - other.left).forEach((panel, i) => {
+        if (i > 0) depth += STACK_GAP;
+        const high = (row.top - row.bottom) * inner * (many ? STACK_HEIGHT : 1);
+        placed.push({ ...panel, row, many, first: i === 0, from: depth, to: depth + high });
+        depth += high;
+      });
+      above = row.bottom;
+    }
+    const total = depth + above * inner;
+    const share = (pixels) => 1 - pixels / total;
+    const bars = data.some((trace) => trace.colorbar || trace.marker?.colorbar);
+    for (const { n, x, y, row, many, from, to } of placed) {
+      layout[`yaxis${n}`] = { ...y, domain: [share(to), share(from)] };
+      if (!many) continue;
+      layout[`xaxis${n}`] = { ...x, domain: [0, bars ? 0.88 : 1] };
+      layout[`yaxis${n}`].showticklabels = row.panels[0].y.showticklabels ?? true;
+    }
+    // A title or legend keeps its distance in pixels from the top of its panel.
+    const moved = (y, left) => {
+      const row = rows.find(({ top }) => top <= y + 1e-6);
+      if (!row) return y * inner / total;
+      const panel = placed.findLast((p) => p.row === row && p.left <= left + 1e-6) ?? placed.find((p) => p.row === row);
+      return share(panel.from) + (y - row.top) * inner / total;
+    };
     layout.annotations = (layout.annotations ?? []).map((note) => note.xref !== "paper" ? note
-      : { ...note, font: { ...note.font, size: 11 }, x: 0, y: note.x > 0.4 ? lower[1] : upper[1] });
-    if (layout.legend?.y < 0) layout.legend = { ...layout.legend, y: layout.legend.y / 2 };
-    return 1.8;
+      : { ...note, font: { ...note.font, size: 11 }, x: 0, y: moved(note.y, note.x) });
+    if (layout.legend) layout.legend = { ...layout.legend, y: moved(layout.legend.y ?? 1, 0) };
+    const bar = (given, trace) => {
+      const panel = placed.find(({ n }) => `x${n}` === (trace.xaxis ?? "x"));
+      const whole = given.len >= 0.9 && given.y === undefined;
+      return { ...given, x: 0.9, ...(whole || !panel ? {} : { y: (share(panel.from) + share(panel.to)) / 2, len: (panel.to - panel.from) / total }) };
+    };
+    data.forEach((trace, i) => {
+      if (trace.colorbar) data[i] = { ...trace, colorbar: bar(trace.colorbar, trace) };
+      if (trace.marker?.colorbar) data[i] = { ...trace, marker: { ...trace.marker, colorbar: bar(trace.marker.colorbar, trace) } };
+    });
+    return total + layout.margin.t + layout.margin.b;
   };
 
   const draw = (view) => {
@@ -117,11 +162,12 @@
     }
     const layout = coloured(figure.layout, palette);
     const width = element.clientWidth;
-    layout.height = squeeze(figure, layout, data, width) * stacked(layout, width);
+    layout.height = stack(layout, data, squeeze(figure, layout, data, width), width);
+    layout.width = width;
     element.style.height = `${layout.height}px`;
     layout.shapes = [...(layout.shapes ?? []), ...cursors(view, palette)];
     // The buttons are named one by one: none of them may reach for a server.
-    const settings = { responsive: true, displaylogo: false, plotlyServerURL: "",
+    const settings = { displaylogo: false, plotlyServerURL: "",
       displayModeBar: width >= NARROW ? "hover" : false,
       modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
       toImageButtonOptions: { format: "svg", filename: figure.name } };
@@ -186,10 +232,12 @@
     resized = setTimeout(() => views.forEach(draw), 150);
   });
 
-  // Paper is white whatever the screen is.
+  // Paper is white whatever the screen is, and as wide as the style sheet says.
   let before = null;
-  window.addEventListener("beforeprint", () => { before = root.dataset.theme; setTheme("light"); });
-  window.addEventListener("afterprint", () => { if (before) setTheme(before); });
+  const beginPrint = () => { before = root.dataset.theme; root.classList.add("printing"); setTheme("light"); };
+  const endPrint = () => { root.classList.remove("printing"); setTheme(before ?? root.dataset.theme); };
+  window.addEventListener("beforeprint", beginPrint);
+  window.addEventListener("afterprint", endPrint);
 
   // The library comes packed; its script runs once it is part of the page.
   const unpack = async (element) => {
@@ -203,7 +251,7 @@
     const note = document.createElement("p");
     note.className = "answer bad";
     note.textContent = `The figures cannot be drawn (${error.message}): this takes a browser of 2023 or later. `
-      + "Words and tables are complete without them.";
+      + "Text and tables are complete without them.";
     document.querySelector("main").prepend(note);
     throw error;
   };

@@ -8,7 +8,6 @@ import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from spdelaw.evaluation.forecast_skill import Skill
 from spdelaw.law.law import Law
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.data import gather
-from spdelaw.report.plots import Figure, Section, Table
+from spdelaw.report.plots import Figure, Section
 from spdelaw.report.sections.calibration import calibration_section
 from spdelaw.report.sections.fields import field_section
 from spdelaw.report.sections.forecasts import document_of, forecast_section, skill_section
@@ -28,7 +27,7 @@ from spdelaw.report.sections.laws import laws_section, shapes_section, spectra_s
 from spdelaw.report.sections.provenance import provenance_section
 from spdelaw.report.sections.reaction import reaction_section
 from spdelaw.report.sections.samples import moments_section, samples_section
-from spdelaw.report.sections.summary import Answer, answers
+from spdelaw.report.sections.summary import Answer, summary_text
 
 # ---------- The HTML page: template, style, script and data in one file
 #
@@ -36,25 +35,25 @@ from spdelaw.report.sections.summary import Answer, answers
 
 
 def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -> str:
-    """HTML with everything inline: no request leaves the file."""
+    """HTML with everything inline: no request leaves the file.
+
+    The template escapes all text; only style, script and JSON go in as they are.
+    """
+    import jinja2
+
     figures = [part for s in sections for part in s.parts if isinstance(part, Figure)]
-    parts = {
-        "TITLE": escape(title),
-        "NAVIGATION": "\n".join(
-            f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections
-        ),
-        "SUMMARY": "\n".join(_answer_html(answer) for answer in answers),
-        "SECTIONS": "\n".join(_section_html(section) for section in sections),
-        "STYLE": _asset("page.css"),
-        "FIGURES": _json([figure.document() for figure in figures]),
-        "VERSION": _plotly_version(),
-        "PLOTLY": _packed_plotly(),
-        "SCRIPT": _asset("page.js"),
-    }
-    page = _asset("page.html")
-    # One pass over the template, so that text of the user is never searched for placeholders.
-    pieces = page.split("%%")
-    return "".join(parts[p] if i % 2 else p for i, p in enumerate(pieces))
+    # An undefined name in the template is an error.
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(_asset("page.html")).render(
+        title=title,
+        answers=answers,
+        sections=sections,
+        style=_asset("page.css"),
+        figures=_json([figure.document() for figure in figures]),
+        version=_plotly_version(),
+        plotly=_packed_plotly(),
+        script=_asset("page.js"),
+    )
 
 
 def _asset(name: str) -> str:
@@ -91,57 +90,6 @@ def _json_value(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _answer_html(answer: Answer) -> str:
-    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in answer.sentences)
-    return (
-        f'<div class="answer {answer.mood}"><h2>{escape(answer.question)}</h2>'
-        f'<p class="short">{escape(answer.short)}</p>{sentences}</div>'
-    )
-
-
-def _section_html(section: Section) -> str:
-    parts = "\n".join(
-        _figure_html(part) if isinstance(part, Figure) else _table_html(part)
-        for part in section.parts
-    )
-    return (
-        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
-        f"<p>{escape(section.lead)}</p>\n{parts}</section>"
-    )
-
-
-def _figure_html(figure: Figure) -> str:
-    caption = escape(figure.caption)
-    return (
-        f'<figure id="figure-{figure.name}">'
-        f'<div class="controls" id="controls-{figure.name}"></div>'
-        f'<div class="plot" id="plot-{figure.name}" role="img" aria-label="{caption}" '
-        f'style="height:{figure.height}px"></div><figcaption>{caption}</figcaption></figure>'
-    )
-
-
-def _table_html(table: Table) -> str:
-    if not table.rows:
-        return ""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
-    header = f"<thead><tr>{head}</tr></thead>" if any(table.header) else ""
-    rows = "".join(_row_html(row, len(table.header)) for row in table.rows)
-    kind = "" if any(table.header) else ' class="facts"'
-    body = f'<div class="scroll"><table{kind}>{header}<tbody>{rows}</tbody></table></div>'
-    body += f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    if table.folded:
-        return f"<details><summary>{escape(table.caption)}</summary>{body}</details>"
-    return f"<h3>{escape(table.caption)}</h3>{body}"
-
-
-def _row_html(cells: Sequence[str], width: int) -> str:
-    if len(cells) == 1:
-        heading = f'<th scope="rowgroup" colspan="{width}">{escape(cells[0])}</th>'
-        return f'<tr class="group">{heading}</tr>'
-    values = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
-    return f'<tr><th scope="row">{escape(cells[0])}</th>{values}</tr>'
-
-
 # ---------- Write a report of laws and data
 
 
@@ -162,8 +110,9 @@ SECTIONS = (
 
 
 def require_report() -> None:
-    """Raise `MissingExtraError` where plotly is missing: a check to make before work."""
+    """Raise `MissingExtraError` where plotly or jinja2 is missing: a check to make before work."""
     optional("plotly", "the report", "report")
+    optional("jinja2", "the report", "report")
 
 
 def write_report(
@@ -220,7 +169,7 @@ def write_report(
     material = dataclasses.replace(material, skill=scores)
     made = [make(material) for make in SECTIONS]
     sections = [section for section in made if section is not None]
-    page = render(title or _default_title(material.source), answers(material), sections)
+    page = render(title or _default_title(material.source), summary_text(material), sections)
     with replace_file(target) as new:
         new.write_text(page, encoding="utf-8")
     return target

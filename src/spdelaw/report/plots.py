@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,8 +152,8 @@ class Figure:
         return {
             "name": self.name,
             "height": self.height,
-            "data": self.traces,
-            "layout": self.layout,
+            "data": as_plain_text(self.traces),
+            "layout": as_plain_text(self.layout),
             "controls": [dataclasses.asdict(control) for control in self.controls],
             "binds": [dataclasses.asdict(bind) for bind in self.binds],
             "cursors": [dataclasses.asdict(cursor) for cursor in self.cursors],
@@ -160,6 +161,29 @@ class Figure:
             "maps": [list(interval) for interval in self.maps],
             "arrays": {name: packed(values) for name, values in self.arrays.items()},
         }
+
+
+#: Keys of traces and layouts whose strings plotly.js reads as HTML.
+TEXT_KEYS = ("name", "text", "ticktext")
+
+
+def as_plain_text(value: Any, key: str = "") -> Any:
+    """Traces or a layout whose names, titles and labels show their characters as they are.
+
+    plotly.js takes ``<b>`` or ``&lt;`` in them for HTML.
+    """
+    if isinstance(value, dict):
+        return {k: as_plain_text(v, k) for k, v in value.items()}
+    if isinstance(value, list | tuple) and (key in TEXT_KEYS or not key or key == "annotations"):
+        return [as_plain_text(entry, key) for entry in value]
+    if isinstance(value, str) and key in TEXT_KEYS:
+        return escape(value, quote=False)
+    return value
+
+
+def hover_text(text: str) -> str:
+    """A name from the data as a part of a hover template: neither HTML nor a placeholder."""
+    return escape(text, quote=False).replace("%", "&#37;")
 
 
 def packed(values: Array) -> dict[str, str]:
@@ -290,7 +314,7 @@ def ground(axes: str) -> dict[str, Any]:
 REAL_CALENDARS = ("proleptic_gregorian", "gregorian", "standard")
 
 
-class Clock(NamedTuple):
+class TimeLabels(NamedTuple):
     """Positions on an axis, their text, and the title of the axis."""
 
     positions: list[Any]
@@ -304,22 +328,22 @@ class Clock(NamedTuple):
         return {"type": "date"} if self.is_date else {}
 
 
-def clock(times: np.ndarray, attrs: dict[str, Any]) -> Clock:
-    """Clock of times that count as ``attrs["units"]`` says."""
+def time_labels(times: np.ndarray, attrs: dict[str, Any]) -> TimeLabels:
+    """Positions and texts of times that count as ``attrs["units"]`` says."""
     units, calendar = str(attrs.get("units", "")), str(attrs.get("calendar", "standard"))
     dates = _dates(times, units, calendar)
     if dates is None:
         texts = [f"{t:.6g}" for t in times]
         title = f"time ({units})" if units else "time"
-        return Clock([float(t) for t in times], texts, title, False)
+        return TimeLabels([float(t) for t in times], texts, title, False)
     is_date = dates.dtype.kind == "M" and calendar in REAL_CALENDARS
     texts = [str(np.datetime_as_string(d, "s")) if is_date else d.isoformat() for d in dates]
     if all(text.endswith("T00:00:00") for text in texts):
         texts = [text[:10] for text in texts]
     readable = [text.replace("T", " ") for text in texts]
     if is_date:
-        return Clock(texts, readable, "time", True)
-    return Clock(
+        return TimeLabels(texts, readable, "time", True)
+    return TimeLabels(
         [_decimal_year(date) for date in dates], readable, f"year ({calendar} calendar)", False
     )
 

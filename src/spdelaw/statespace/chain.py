@@ -317,27 +317,13 @@ def chain_prior(state_space: StateSpace, times: Array) -> Prior:
 
 
 def chain_of(forced: Block, state_space: StateSpace) -> Chain:
-    """A block as a chain of free states; a later part of a record begins with the state before."""
+    """A block as a chain of free states."""
     block = without_response(forced, state_space.linear)
-    if len(block.before):
-        prior = _flat_prior(state_space, np.concatenate([block.before, block.times]))
-        rows = (block.gram, block.vector)
-        gram, vector = (np.concatenate([np.zeros_like(x[:1]), x]) for x in rows)
-        return block, gram, vector, prior
     prior = chain_prior(state_space, block.times)
     prior = prior._replace(mean=prior.mean * block.unit)
     gram, vector = block.gram[prior.n_fixed :], block.vector[prior.n_fixed :].copy()
     vector[0] += state_space.observation_variance * apply(prior.precision, prior.mean)
     return block, gram, vector, prior
-
-
-def _flat_prior(state_space: StateSpace, times: Array) -> Prior:
-    """Prior of the steps with a flat prior of the first state."""
-    n = state_space.n_modes
-    spread = np.ones(n) if state_space.is_diagonal else np.eye(n)
-    any_state = InitialState("gaussian", np.zeros(n), spread)
-    prior = chain_prior(state_space._replace(initial=any_state), times)
-    return prior._replace(precision=np.zeros_like(prior.precision))
 
 
 def _batch_last(stack: Array, diagonal: bool) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +13,7 @@ from spdelaw.data.executors import Executor, LocalExecutor
 from spdelaw.domains.products import Multiplied, Products
 from spdelaw.statespace.blocks import LAPACK_SIZE, in_full, invert
 
-# ---------- Collapsed observations: blocks of paths, parts of long records
-#
-# Parts stay where they were collapsed. Passes that go row by row read the parts. Those over steps,
-# such as moment estimates, read the rows of all times together with the diagonals of G alone: ``8 T
-# N`` bytes for each of three arrays in place of ``8 T N^2``.
+# ---------- Collapsed observations: blocks of paths with all their times
 
 
 Array = np.ndarray
@@ -38,7 +34,6 @@ class Block(NamedTuple):
         log_gram: sum over times of ``log |G|`` where G is regular, (B,).
         unit: one, (1, 1); after `rotate` its image in each column, (N, columns), when
             ``vector`` and ``estimate`` have fewer columns than there are paths.
-        before: time of the row before the first, (1, 1), in a later part of a record; else (0, 1).
     """
 
     paths: Array
@@ -51,7 +46,6 @@ class Block(NamedTuple):
     log_weight: Array
     log_gram: Array
     unit: Array = np.ones((1, 1))
-    before: Array = np.ones((0, 1))
 
     @property
     def is_diagonal(self) -> bool:
@@ -85,8 +79,6 @@ class Collapsed(NamedTuple):
         decoupled: whether each mode stands for itself, to save memory.
         executor: where the blocks are, and where they are worked on.
         metadata: blocks without their rows, where the blocks are remote.
-        records: blocks of each long record in the order of time, where they are kept apart; those
-            of ``blocks`` are then their rows without what couples the modes.
     """
 
     blocks: tuple[Any, ...]
@@ -95,7 +87,6 @@ class Collapsed(NamedTuple):
     decoupled: bool = False
     executor: Executor = LocalExecutor()
     metadata: tuple[Block, ...] = ()
-    records: tuple[tuple[Any, ...], ...] | None = None
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -122,55 +113,14 @@ class Collapsed(NamedTuple):
         """Whether no block couples its modes."""
         return all(block.is_diagonal for block in self.facts)
 
-    @property
-    def parts(self) -> list[Any]:
-        """Blocks with all that they have, those of long records in parts, record after record."""
-        return list(self.blocks if self.records is None else itertools.chain(*self.records))
-
-    def by_record(self, results: Sequence[Any]) -> list[list[Any]]:
-        """Results of all parts, by record."""
-        remaining = iter(results)
-        return [[next(remaining) for _ in record] for record in self.records or ()]
-
     def map(self, function: Callable, *parameters: Any) -> list:
         """``function(block, *parameters)`` of each block, in their order."""
         return self.executor.map(function, self.blocks, *parameters)
 
-    def over_rows(self, function: Callable, *parameters: Any) -> list:
-        """The same of blocks with all that they have; those of a long record are in parts."""
-        return self.executor.map(function, self.parts, *parameters)
-
-    def over_first_rows(self, function: Callable, *parameters: Any) -> list:
-        """The same of blocks that have at least the first rows of their paths."""
-        heads = self.blocks if self.records is None else [record[0] for record in self.records]
-        return self.executor.map(function, heads, *parameters)
-
     def changed(self, function: Callable, *parameters: Any) -> Collapsed:
         """The same paths with other blocks, which stay where they are."""
-        blocks = self.executor.map_persist(function, self.parts, *parameters)
-        if self.records is None:
-            return self._replace(blocks=tuple(blocks))
-        return self.with_records(self.by_record(blocks))
-
-    def changed_heads(self, function: Callable, *parameters: Any) -> Collapsed:
-        """The same as `changed` for what lies in the first rows alone."""
-        if self.records is None:
-            return self.changed(function, *parameters)
-        heads = self.executor.map_persist(
-            function, [record[0] for record in self.records], *parameters
-        )
-        pairs = zip(heads, self.records, strict=True)
-        return self.with_records([[head, *record[1:]] for head, record in pairs])
-
-    def with_records(self, records: Sequence[Sequence[Any]]) -> Collapsed:
-        """The same paths with other parts of their records."""
-        collapsed = self._replace(records=tuple(map(tuple, records)))
-        slim = collapsed.by_record(self.executor.map_persist(_keep_diagonal_gram, collapsed.parts))
-        return collapsed._replace(blocks=tuple(self.executor.map_persist(join_in_time, slim)))
-
-
-def _keep_diagonal_gram(block: Block) -> Block:
-    return block if block.is_diagonal else block._replace(gram=block.diagonal.copy())
+        blocks = self.executor.map_persist(function, self.blocks, *parameters)
+        return self._replace(blocks=tuple(blocks))
 
 
 def _n_states(block: Block) -> Array:
@@ -218,7 +168,6 @@ def first_paths(collapsed: Collapsed, n_paths: int) -> Collapsed:
         blocks=some(collapsed.blocks),
         n_paths=n_paths,
         metadata=tuple(_first_paths(block, n_paths) for block in some(collapsed.metadata)),
-        records=None if collapsed.records is None else some(collapsed.records),
     )
     return selection.changed(_first_paths, n_paths)
 
@@ -236,7 +185,7 @@ def some_paths(block: Block, keep: Array) -> Block:
         shared = array.shape[-1] == 1 and len(keep) > 1
         return array if shared else np.ascontiguousarray(array[..., keep])
 
-    per_path = [name for name in block._fields if name not in ("unit", "before")]
+    per_path = [name for name in block._fields if name != "unit"]
     return block._replace(**{name: of(getattr(block, name)) for name in per_path})
 
 
@@ -664,8 +613,6 @@ def rotate(collapsed: Collapsed) -> Collapsed:
 
     `evaluate_likelihood` gives every path of a rotated block their mean log-likelihood.
     """
-    if collapsed.records is not None:  # each part would turn its paths another way
-        return collapsed
     return collapsed.changed(_rotate_block)
 
 

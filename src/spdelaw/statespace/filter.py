@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from spdelaw.errors import EquationError
 from spdelaw.processes import operators
-from spdelaw.processes.linear import Step
+from spdelaw.processes.linear import Dynamics, Step, step_by_groups
 from spdelaw.statespace.blocks import apply, as_matrix, transpose
 from spdelaw.statespace.chain import (
-    Chain,
     Prior,
     StateSpace,
     chain_of,
@@ -22,7 +23,6 @@ from spdelaw.statespace.chain import (
     without_response,
 )
 from spdelaw.statespace.collapse import Block
-from spdelaw.statespace.likelihood import informed
 from spdelaw.statespace.posterior import is_shared, solve_shared
 
 # ---------- Smoothed moments, posterior draws, one-step innovations
@@ -44,30 +44,18 @@ class Smoothed(NamedTuple):
 
 
 def smooth_states(block: Block, state_space: StateSpace) -> Smoothed:
-    """Posterior mean and covariance of the states at every time of the block."""
-    return _smooth_chain(chain_of(block, state_space), state_space)
-
-
-def smooth_part(pair: list, state_space: StateSpace) -> Smoothed:
-    """The same for a part of a long record, given the message of the other parts."""
-    part, message = pair
-    return _smooth_chain(informed(chain_of(part, state_space), message), state_space)
-
-
-def _smooth_chain(chain: Chain, state_space: StateSpace) -> Smoothed:
-    """Moments at all times: with a fixed first state, mean and response to a forcing."""
-    block, gram, vector, prior = chain
-    r, rows = float(state_space.observation_variance), slice(len(block.before), None)
+    """Posterior mean and covariance of the states at every time, a fixed first one included."""
+    block, gram, vector, prior = chain_of(block, state_space)
+    r = float(state_space.observation_variance)
     scaled = prior.scaled(r)
     if is_shared(gram, prior) and not (gram.ndim == 3 and prior.precision.ndim == 2):
         solved = solve_shared(gram, vector, scaled, crosses=False)
-        mean, covariance = solved.mean[rows], r * solved.covariance[rows, ..., None]
+        mean, covariance = solved.mean, r * solved.covariance[..., None]
     else:
         inverse, vectors, _ = sweep(gram, vector, scaled)
         mean, covariance = np.empty_like(vectors), np.empty_like(inverse)
         for t, state, state_covariance, _ in moments_backward(inverse, vectors, scaled):
-            mean[t], covariance[t] = state, state_covariance
-        mean, covariance = mean[rows], r * covariance[rows]
+            mean[t], covariance[t] = state, r * state_covariance
     if prior.n_fixed:
         fixed = np.broadcast_to(state_space.initial.mean[:, None], mean.shape[1:])
         mean = np.concatenate([fixed[None], mean])
@@ -264,13 +252,13 @@ RANK_TOLERANCE = 1e-14
 
 
 class Filtered(NamedTuple):
-    """One path through the filter.
+    """Paths through the filter.
 
     Attributes:
-        log_likelihood: one term per time, (T,).
-        mean, covariance: after each observation, (T, N) and (T, N, N).
+        log_likelihood: one term per time and path, (T, P).
+        mean, covariance: after each observation, (T, P, N) and (T, P, N, N).
         predicted_mean, predicted_covariance: before it.
-        steps: the moments of each step, T - 1 of them.
+        steps: the moments of each step of all paths, T - 1 of them.
     """
 
     log_likelihood: Array
@@ -281,82 +269,122 @@ class Filtered(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def forward_filter(block: Block, state_space: StateSpace, path: int = 0) -> Filtered:
-    """Filter one path of a block."""
+def forward_filter(block: Block, state_space: StateSpace, roots: Array | None = None) -> Filtered:
+    """Filter all paths of a block together.
+
+    ``roots`` are those of `gram_roots`, where they are at hand from another call.
+    """
     dynamics, r = state_space.dynamics, float(state_space.observation_variance)
-    times = block.times[:, 0 if block.times.shape[1] == 1 else path]
-    gram = block.gram[..., 0 if block.gram.shape[-1] == 1 else path]
-    gram = gram if gram.ndim == 3 else operators.embed(gram)
-    m = state_space.initial.mean + dynamics.response(times[:1])[0]
-    p = operators.as_matrix(state_space.initial.covariance)
+    n_times, n, n_paths = block.estimate.shape
+    roots = gram_roots(block) if roots is None else roots
+    times, estimate = block.times, block.estimate.transpose(0, 2, 1)
+    m = np.broadcast_to(state_space.initial.mean + dynamics.response(block.times[0]), (n_paths, n))
+    p = np.tile(operators.as_matrix(state_space.initial.covariance), (n_paths, 1, 1))
     logs, after, before, steps = [], [], [], []
-    for t, row in enumerate(zip(gram, block.estimate[..., path], strict=True)):
+    for t in range(n_times):
         if t:
-            step = dynamics.moments(m, p, float(times[t - 1]), float(times[t] - times[t - 1]))
-            steps.append(step)
+            step = move(dynamics, m, p, times[t - 1], times[t] - times[t - 1])
+            steps.append(step._replace(pull_back=None))
             m, p = step.mean, step.covariance
         before.append((m, p))
-        log, m, p = update(m, p, *row, r)
+        log, m, p = update(m, p, roots[t], estimate[t], r)
         logs.append(log)
         after.append((m, p))
     # Terms that do not depend on the state are added to the first row.
-    count, misfit = block.n_values[path] * np.log(2 * np.pi * r), block.misfit[path] / r
-    logs[0] += float(-0.5 * (count + misfit - block.log_weight[path]))
+    constant = block.n_values * np.log(2 * np.pi * r) + block.misfit / r - block.log_weight
+    logs[0] = logs[0] - 0.5 * constant
     m, p, earlier, wider = (np.stack(x) for y in (after, before) for x in zip(*y, strict=True))
-    return Filtered(np.array(logs), m, p, earlier, wider, tuple(steps))
+    return Filtered(np.stack(logs), m, p, earlier, wider, tuple(steps))
+
+
+def move(dynamics: Dynamics, mean: Array, covariance: Array, start: Array, dt: Array) -> Step:
+    """Step of each path from ``start`` on over ``dt``; (1,) of all, or (P,) of each.
+
+    Paths whose steps begin together and are equally long move together.
+    """
+    spans, which = np.stack([start, dt], axis=1), np.zeros(len(mean), int)
+    if len(spans) > 1:
+        spans, which = np.unique(spans, axis=0, return_inverse=True)
+
+    def moments(k: int, mean: Array, covariance: Array) -> Step:
+        step = dynamics.moments(mean, covariance, *map(float, spans[k]))
+        if np.shape(step.mean) != mean.shape or np.shape(step.covariance) != covariance.shape:
+            expected = f"moments of all states at once, {mean.shape} and {covariance.shape}"
+            got = f"{np.shape(step.mean)} and {np.shape(step.covariance)}"
+            fix = f"write {type(dynamics).__name__}.moments for (..., N) and (..., N, N)"
+            raise EquationError("dynamics", expected=expected, got=got, fix=fix)
+        return step
+
+    return step_by_groups(which.ravel(), mean, covariance, moments)
 
 
 def update(
-    m: Array, p: Array, gram: Array, estimate: Array, r: float
-) -> tuple[float, Array, Array]:
-    """Log density of a row given the past, and the moments of the state after it.
+    m: Array, p: Array, root: Array, estimate: Array, r: float
+) -> tuple[Array, Array, Array]:
+    """Log density of a row of each path given its past, and the moments of the state after it.
 
-    Without the terms that do not depend on the state, ``-1/2 [n log(2 pi r) + misfit / r]``.
+    ``root`` is L with ``G = L L'``, (P or 1, N, N). Without the terms that do not depend on the
+    state, ``-1/2 [n log(2 pi r) + misfit / r]``.
     """
-    if not gram.any():
-        return 0.0, m, p
-    root = _gram_root(gram)
+    turned, identity = root.swapaxes(-1, -2), np.eye(m.shape[1])
     spread = p @ root
-    inner = root.T @ spread
-    inner[np.diag_indices_from(inner)] += r
-    gain = np.linalg.solve(inner, spread.T).T
-    error = root.T @ (estimate - m)
-    energy = error @ np.linalg.solve(inner, error)
-    complement = np.eye(len(m)) - gain @ root.T
-    log_ratio = np.linalg.slogdet(inner)[1] - len(inner) * np.log(r)
-    after = complement @ p @ complement.T + r * gain @ gain.T
-    return float(-0.5 * (log_ratio + energy)), m + gain @ error, after
+    inner = turned @ spread + r * identity
+    error = turned @ (estimate - m)[..., None]
+    solved = np.linalg.solve(inner, np.concatenate([spread.swapaxes(-1, -2), error], axis=-1))
+    gain, energy = solved[..., :-1].swapaxes(-1, -2), (error * solved[..., -1:]).sum((1, 2))
+    complement = identity - gain @ turned
+    log_ratio = np.linalg.slogdet(inner)[1] - len(identity) * np.log(r)
+    after = complement @ p @ complement.swapaxes(-1, -2) + r * gain @ gain.swapaxes(-1, -2)
+    return -0.5 * (log_ratio + energy), m + (gain @ error)[..., 0], after
 
 
-def _gram_root(gram: Array) -> Array:
-    """``L`` with ``G = L L'``, (N, rank)."""
-    try:
-        return np.linalg.cholesky(gram)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(gram)
-        kept = values > RANK_TOLERANCE * values[-1]
-        return vectors[:, kept] * np.sqrt(values[kept])
+def gram_roots(block: Block) -> Array:
+    """``L`` with ``G = L L'`` of each row, (T, P or 1, N, N); zero columns at a lower rank."""
+    values, vectors = np.linalg.eigh(block.matrices)
+    kept = values > RANK_TOLERANCE * values[..., -1:]
+    return vectors * np.sqrt(np.where(kept, values, 0.0))[..., None, :]
+
+
+def smoother_gain(step: Step) -> Array:
+    """``C P^-1`` of each path, with C the covariance of a state and the next; (P, N, N)."""
+    inverse = np.linalg.pinv(step.covariance, rcond=1e-13, hermitian=True)
+    return step.cross @ inverse
 
 
 def rts_smoother(filtered: Filtered) -> tuple[Array, Array]:
-    """Means (T, N) and covariances (T, N, N) given all data (Rauch, Tung and Striebel 1965)."""
+    """Means (T, P, N) and covariances (T, P, N, N) given all data (Rauch, Tung, Striebel 1965)."""
     mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
     for t in range(len(mean) - 2, -1, -1):
         step = filtered.steps[t]
-        gain = np.linalg.lstsq(step.covariance, step.cross.T, rcond=1e-13)[0].T
-        mean[t] += gain @ (mean[t + 1] - step.mean)
-        covariance[t] += gain @ (covariance[t + 1] - step.covariance) @ gain.T
+        gain = smoother_gain(step)
+        mean[t] += (gain @ (mean[t + 1] - step.mean)[..., None])[..., 0]
+        covariance[t] += gain @ (covariance[t + 1] - step.covariance) @ gain.swapaxes(-1, -2)
     return mean, covariance
 
 
-def filter_log_likelihood(block: Block, state_space: StateSpace) -> Array:
+class FilterEvaluation(NamedTuple):
+    """Log-likelihood of each path under dynamics of any kind; (P,)."""
+
+    log_likelihood: Array
+
+
+def evaluate_filter(
+    blocks: Iterable[Block], state_space: StateSpace, roots: Iterable[Array]
+) -> FilterEvaluation:
+    """Log-likelihood of the paths of all blocks, with `gram_roots` of each."""
+    pairs = zip(blocks, roots, strict=True)
+    terms = [filter_log_likelihood(block, state_space, root) for block, root in pairs]
+    return FilterEvaluation(np.concatenate(terms))
+
+
+def filter_log_likelihood(
+    block: Block, state_space: StateSpace, roots: Array | None = None
+) -> Array:
     """Log-likelihood of each path of a block; (P,)."""
-    paths = range(len(block.paths))
-    return np.array([forward_filter(block, state_space, p).log_likelihood.sum() for p in paths])
+    return forward_filter(block, state_space, roots).log_likelihood.sum(0)
 
 
 def smooth_block(block: Block, state_space: StateSpace) -> Smoothed:
     """Smoothed means (T, N, P) and covariances (T, N, N, P) of every path of a block."""
-    parts = [rts_smoother(forward_filter(block, state_space, p)) for p in range(len(block.paths))]
-    means, covariances = zip(*parts, strict=True)
-    return Smoothed(np.stack(means, -1), np.stack(covariances, -1))
+    mean, covariance = rts_smoother(forward_filter(block, state_space))
+    return Smoothed(np.moveaxis(mean, 1, -1), np.moveaxis(covariance, 1, -1))

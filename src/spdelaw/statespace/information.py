@@ -284,7 +284,7 @@ def observed_information(
 def _is_supported(collapsed: Collapsed, state_space: StateSpace) -> bool:
     linear = state_space.linear
     plain = state_space.is_diagonal and linear.season is None and not linear.is_driven
-    if not plain or collapsed.records is not None or collapsed.executor.remote:
+    if not plain or collapsed.executor.remote:
         return False
     return all(
         block.gram.ndim == 4

@@ -32,11 +32,7 @@ from spdelaw.statespace.chain import (
 from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.likelihood import (
     Evaluation,
-    Link,
-    condense,
     evaluate_likelihood,
-    informed,
-    parts_with_messages,
 )
 from spdelaw.statespace.posterior import is_shared, over_paths, solve_shared, squares_of
 from spdelaw.statespace.statistics import Statistics, evaluate_statistics
@@ -89,25 +85,6 @@ def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Respon
     return _response(_with_slopes(chain, *how), *how)
 
 
-def slopes_link(block: Block, state_space: StateSpace, anchored: bool, apart: bool) -> Link:
-    """A part of a record condensed to its ends, with the right-hand sides of ``K``.
-
-    ``apart`` where all blocks of all parts are diagonal.
-    """
-    chain = _with_slopes(chain_of(block, state_space), state_space, anchored, apart)
-    return condense(chain, float(state_space.observation_variance))
-
-
-def response_of_part(pair: list, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
-    """`response_of` a part of a record, given the message of the other parts.
-
-    ``K`` of a later part begins with the state before it.
-    """
-    part, message = pair
-    chain = _with_slopes(chain_of(part, state_space), state_space, anchored, apart)
-    return _response(informed(chain, message), state_space, anchored, apart)
-
-
 def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
     """The chain with the columns of ``G`` and the slope of the start in m as right-hand sides.
 
@@ -116,7 +93,7 @@ def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: b
     """
     block, gram, vector, prior = chain
     columns = gram[:, :, None] if apart else in_full(gram)
-    if (carry := _anchored_carry(block, prior, anchored)) is not None:
+    if (carry := _anchored_carry(prior, anchored)) is not None:
         extra = state_space.observation_variance * multiply(prior.precision, carry)
         first = columns[0] + (extra[:, None] if apart else as_matrix(extra))
         later = np.broadcast_to(columns[1:], (*columns[1:].shape[:-1], first.shape[-1]))
@@ -127,12 +104,12 @@ def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: b
     return block, gram, np.concatenate([vector[:, :, None], every], axis=2), prior
 
 
-def _anchored_carry(block: Block, prior: Prior, anchored: bool) -> Array | None:
+def _anchored_carry(prior: Prior, anchored: bool) -> Array | None:
     """How far the prior of the first free state follows an anchored start; a block.
 
     ``F`` of the first step after a fixed one, else the identity.
     """
-    if not anchored or len(block.before):
+    if not anchored:
         return None
     if prior.n_fixed:
         return prior.factor[..., prior.which[0]]
@@ -144,7 +121,7 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
     """The response from a chain with slopes: ``K``, ``u_bar``, and what follows from them."""
     block, gram, sides, prior = chain
     n_fixed, n_paths, n_columns = prior.n_fixed, len(block.paths), block.estimate.shape[-1]
-    r, carry = float(state_space.observation_variance), _anchored_carry(block, prior, anchored)
+    r, carry = float(state_space.observation_variance), _anchored_carry(prior, anchored)
     scaled = prior.scaled(r)
     if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
         solution = solve_shared(gram, sides, scaled, crosses=False).mean
@@ -164,9 +141,8 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
         slope = np.concatenate([fixed, slope])
         first = np.broadcast_to(state_space.initial.mean[:, None] * block.unit, state.shape[1:])
         state = np.concatenate([first[None], state])
-    rows = slice(-len(block.gram), None)
-    pull = apply_gram(block.gram, block.estimate - state[rows]) / r * block.unit
-    information = _information(block.gram / r, slope[rows], n_paths)
+    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
+    information = _information(block.gram / r, slope, n_paths)
     response = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
     if carry is None:
         return response
@@ -276,14 +252,8 @@ def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpac
 
 
 def _responses(collapsed: Collapsed, bare: StateSpace, anchored: bool) -> list[Response]:
-    """The response of each block, or part of a record, under the law without a mean."""
-    executor = collapsed.executor
-    if collapsed.records is None:
-        return executor.map_persist(response_of, collapsed.blocks, bare, anchored)
-    how = (bare, anchored, collapsed.is_diagonal and bare.is_diagonal)
-    return executor.map_persist(
-        response_of_part, parts_with_messages(collapsed, slopes_link, *how), *how
-    )
+    """The response of each block under the law without a mean."""
+    return collapsed.executor.map_persist(response_of, collapsed.blocks, bare, anchored)
 
 
 def _mean_information(collapsed: Collapsed, responses: list[Response]) -> tuple[Array, Array]:
@@ -312,8 +282,8 @@ def _spread_gradients(
         covariance = np.diag(covariance)
     sums = _spread_sums(response, covariance, n_paths)
     pull = prior.transition.pull_back(*gradients(0.0, sums, prior.transition))
-    rows = response.slope[-len(block.gram) :]
-    left = 1.0 - rows if rows.ndim == 3 else np.eye(len(covariance))[..., None] - rows
+    slope = response.slope
+    left = 1.0 - slope if slope.ndim == 3 else np.eye(len(covariance))[..., None] - slope
     trace = over_paths(_gram_trace(block.gram, left, operators.root(covariance)), n_paths)
     by_initial = np.zeros_like(state_space.initial.covariance)
     if not prior.n_fixed:

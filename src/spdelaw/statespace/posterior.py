@@ -292,8 +292,9 @@ def _steady_covariance_sums(
 #: Seconds that NumPy takes per step and per number of ``G``, measured on one core ...
 NUMPY_STEP, NUMPY_NUMBER = 1.2e-4, 1.8e-8
 #: ... and those of one evaluation from which on machine code pays: a fit needs a hundred
-#: evaluations or more, and to load the code takes a second.
-COMPILED_SECONDS = 1e-2
+#: evaluations or more, and to load the code takes a third of a second. The rule depends on sizes
+#: alone, so that the same fit has the same digits whatever ran before it.
+COMPILED_SECONDS = 3e-3
 #: Up to about this many modes; LAPACK on whole matrices is the better way beyond.
 COMPILED_MODES = 48
 #: Means, covariances of each state and with the next (diagonals where the prior leaves the modes

@@ -9,6 +9,7 @@ import pytest
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.discovery import select
+from spdelaw.infer.semilinear import starts
 from spdelaw.infer.semilinear.fits import fit_complete
 from spdelaw.infer.semilinear.starts import invert_information
 
@@ -105,3 +106,13 @@ def test_too_little_to_go_by():
         fit_complete(c[:1, :2], e.times[:2], e.domain, ("u", "u^3"))
     with pytest.raises(ConvergenceError, match="tell apart"):
         invert_information(np.ones((2, 2)))
+
+
+def test_finer_differences_where_the_curvature_changes():
+    """The score ``-x + 100 x^2`` has information 1 at 0, and none over 0.05 standard errors."""
+
+    def objective(x):
+        return 0.0, (-x + 100.0 * x**2)[None]
+
+    at = starts.Maximum(np.zeros(1), 0.0, np.zeros((1, 1)), 0.0, np.eye(1))
+    assert starts.information(objective, at)[0, 0] == pytest.approx(0.5)

@@ -19,7 +19,7 @@ from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset, unreada
 from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
-from spdelaw.data.recognise import standardise_names, with_places
+from spdelaw.data.names import standardise_names, with_places
 from spdelaw.errors import DataError, FileError, InputError
 
 # ---------- Values outside ``valid_range``, ``valid_min`` or ``valid_max`` (CF) are missing

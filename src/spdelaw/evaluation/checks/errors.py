@@ -17,7 +17,6 @@ from spdelaw.law.observations import (
     blocks_of,
     modes_at,
     observed_for_law,
-    subtract_mean_and_forcing,
     variance_floor,
     weights_of,
     with_initial_state,
@@ -63,26 +62,25 @@ class Errors(NamedTuple):
     observed: Observed
 
 
-def one_step_errors(law: Law, data: Any) -> Errors:
-    """Errors of data under a law, with their slopes."""
-    observed = subtract_mean_and_forcing(law, data)
+def one_step_errors(law: Law, observed: Observed) -> Errors:
+    """Errors of data that are prepared for a bare law, with their slopes."""
     observed = with_initial_state(law, observed, in_parts(law, observed))
     space = law.without_preparation_and_mean.state_space
-    (z, state, size), unit = _one_step_errors(law, observed, space)
-    slopes, growth = [], []
-    for near in _perturbed_spaces(law, space):
-        (moved, _, larger), _ = _one_step_errors(law, observed, near)
-        growth.append(np.log(larger / size) / RELATIVE_CHANGE)
-        slopes.append((moved - z) / RELATIVE_CHANGE + z * growth[-1])
+    (base, *moved), unit = _one_step_errors(law, observed, [space, *_perturbed_spaces(law, space)])
+    z, state, size = base
+    growth = [np.log(one.deviation / size) / RELATIVE_CHANGE for one in moved]
+    slopes = [
+        (one.error - z) / RELATIVE_CHANGE + z * grow
+        for one, grow in zip(moved, growth, strict=True)
+    ]
     by, grow = (np.array(x).reshape(-1, *z.shape) for x in (slopes, growth))
     return Errors(z, state, by, grow, unit, observed)
 
 
 def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
     """Standardised innovations (path, time, series) and what the series are."""
-    one_step, unit = _one_step_errors(
-        law, observed_for_law(law, data), law.without_preparation_and_mean.state_space
-    )
+    space = law.without_preparation_and_mean.state_space
+    (one_step,), unit = _one_step_errors(law, observed_for_law(law, data), [space])
     return one_step.error, unit
 
 
@@ -109,39 +107,59 @@ def _perturbed_spaces(law: Law, space: StateSpace) -> Iterator[StateSpace]:
         yield space.with_noise(space.observation_variance * up)
 
 
-def _one_step_errors(law: Law, observed: Observed, space: StateSpace) -> tuple[OneStep, str]:
-    """Errors, states and deviations, each (path, time, series), and what the series are."""
-    basis = modes_at(law, observed.places)
+def _one_step_errors(
+    law: Law, observed: Observed, spaces: list[StateSpace]
+) -> tuple[list[OneStep], str]:
+    """Errors, states and deviations under each space, (path, time, series), and what these are."""
+    basis, n_modes = modes_at(law, observed.places), spaces[0].n_modes
     complete = not observed.has_gaps and observed.times.ndim == 1
     if complete and isinstance(law.dynamics, Linear) and not law.observation_variance.any():
-        if space.n_modes == law.n_modes:
-            return _transition_errors(space, observed, basis), "mode"
+        if n_modes == law.n_modes:
+            return [_transition_errors(space, observed, basis) for space in spaces], "mode"
         reduction = principal_components(observed)
         if reduction is not None:
-            return _component_errors(space, observed, basis, *reduction), "component"
-    parts = np.full((3, *observed.values.shape[:2], space.n_modes), np.nan)
-    noisy, weights = _with_noise_in_modes(law, observed, space)
+            errors = [_component_errors(space, observed, basis, *reduction) for space in spaces]
+            return errors, "component"
+    return _filtered_errors(law, observed, spaces), "mode"
+
+
+def _filtered_errors(law: Law, observed: Observed, spaces: list[StateSpace]) -> list[OneStep]:
+    """Errors of filtered states; the data are collapsed once for spaces with the same weights."""
     one_step = innovations if isinstance(law.dynamics, Linear) else _filter_errors
-    for block in blocks_of(law, observed, weights):
-        parts[:, block.paths] = np.stack(one_step(block, noisy)).transpose(0, 3, 1, 2)
-    parts[0, :, 0] = np.nan  # the start is no step
-    return OneStep(*parts[..., : law.n_modes]), "mode"
+    shape = (len(spaces), 3, *observed.values.shape[:2], spaces[0].n_modes)
+    parts = np.full(shape, np.nan)
+    noisy = _with_noise_in_modes(law, observed, spaces)
+    for weights, rows in noisy:
+        for block in blocks_of(law, observed, weights):
+            for i, space in rows:
+                parts[i][:, block.paths] = np.stack(one_step(block, space)).transpose(0, 3, 1, 2)
+    parts[:, 0, :, 0] = np.nan  # the start is no step
+    return [OneStep(*part[..., : law.n_modes]) for part in parts]
 
 
 def _with_noise_in_modes(
-    law: Law, observed: Observed, space: StateSpace
-) -> tuple[StateSpace, Array | None]:
-    """The state space with the noise inside the modes, as the likelihood of a fit has it.
+    law: Law, observed: Observed, spaces: list[StateSpace]
+) -> list[tuple[Array | None, list[tuple[int, StateSpace]]]]:
+    """Numbered spaces with the noise inside the modes, as the likelihood of a fit has it.
 
-    With the precision per point or value, less where the noise of the space is larger than the
-    law's.
+    By the precision per point or value that the data are collapsed with, which is less where the
+    noise of a space is larger than the law's.
     """
     weights = weights_of(law, observed)
     if weights is None:
-        noise = max(float(space.observation_variance), variance_floor(law, observed))
-        return space.with_noise(noise), None
-    more = space.observation_variance - law.observation_variance
-    return space.with_noise(1.0), 1.0 / (1.0 / weights + more)
+        floor = variance_floor(law, observed)
+        noises = [max(float(space.observation_variance), floor) for space in spaces]
+        pairs = zip(spaces, noises, strict=True)
+        return [(None, [(i, space.with_noise(r)) for i, (space, r) in enumerate(pairs)])]
+    same: list[tuple[int, StateSpace]] = []
+    groups: list[tuple[Array | None, list[tuple[int, StateSpace]]]] = [(weights, same)]
+    for i, space in enumerate(spaces):
+        more = space.observation_variance - law.observation_variance
+        if np.any(more):
+            groups.append((1.0 / (1.0 / weights + more), [(i, space.with_noise(1.0))]))
+        else:
+            same.append((i, space.with_noise(1.0)))
+    return groups
 
 
 def _transition_errors(space: StateSpace, observed: Observed, basis: Array) -> OneStep:
@@ -184,15 +202,15 @@ def _filter_errors(block: Block, space: StateSpace) -> OneStep:
     """One-step innovations for any dynamics, through the forward filter; (T, N, P)."""
     r = float(space.observation_variance)
     out, before, size = np.full((3, *block.estimate.shape), np.nan)
+    filtered = forward_filter(block, space)
     for path in range(len(block.paths)):
-        filtered = forward_filter(block, space, path)
-        before[..., path] = filtered.predicted_mean
+        before[..., path] = filtered.predicted_mean[:, path]
         gram = block.gram[..., path % block.gram.shape[-1]]
-        for t in np.flatnonzero(filtered.predicted_covariance.any((1, 2))):
+        for t in np.flatnonzero(filtered.predicted_covariance[:, path].any((1, 2))):
             g = np.diag(gram[t]) if gram.ndim == 2 else gram[t]
             if np.linalg.matrix_rank(g) == len(g):
-                total = filtered.predicted_covariance[t] + r * np.linalg.inv(g)
-                error = block.estimate[t, :, path] - filtered.predicted_mean[t]
+                total = filtered.predicted_covariance[t, path] + r * np.linalg.inv(g)
+                error = block.estimate[t, :, path] - filtered.predicted_mean[t, path]
                 root = np.linalg.cholesky(total)
                 out[t, :, path], size[t, :, path] = np.linalg.solve(root, error), np.diag(root)
     return OneStep(out, before, size)
@@ -283,7 +301,7 @@ class Uncertainty(NamedTuple):
 def uncertainty(law: Law, n_series: int, unit: str, on_training_data: bool) -> Uncertainty:
     """The covariance of the estimates, as relative changes of each mode's numbers."""
     info = law.info
-    n_train = max(int(info["n_paths"] * (info["n_times"] - 1)), 1)
+    n_train = max(int(info["n_paths"] * (info.get("n_times", len(law.times)) - 1)), 1)
     table, space = law.coordinates, law.without_preparation_and_mean.state_space
     is_linear_by_mode = isinstance(law.dynamics, Linear) and unit == "mode"
     if table is None or "jacobian" not in table or not is_linear_by_mode:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from spdelaw.evaluation.checks.departures import (
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import subtract_mean_and_forcing
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 
@@ -33,6 +31,9 @@ Array = np.ndarray
 
 #: Errors that are tested at most; of more, the first paths, or the first times of a single one.
 MOST = 4_000_000
+#: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
+#: symmetry of a ring lets it vanish.
+VANISHES = 1e-10
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_GRAM_BYTES = 400e6
 
@@ -147,8 +148,10 @@ class Suite:
         """
         field = self.errors.state + (0.0 if self.mean is None else self.mean)
         out = projections(field, self.errors.observed, self.law.domain)
+        largest = np.sqrt(np.nanmax(np.nansum(out**2, (1, 2), keepdims=True), -1, keepdims=True))
         if self._has_mean:
             out -= np.nanmean(out, (1, 2), keepdims=True)
+        out *= np.sqrt(np.nansum(out**2, (1, 2), keepdims=True)) > VANISHES * largest
         return np.asarray(out / self._step_deviations)
 
     @functools.cached_property
@@ -274,17 +277,15 @@ def is_training(law: Law, observed: Observed) -> bool:
     return bool(named == checksum(observed.fields, observed.reading))
 
 
-def suite_of(law: Law, data: Any, whole: Law, on_training_data: bool) -> Suite:
+def suite_of(law: Law, observed: Observed, whole: Law, on_training_data: bool) -> Suite:
     """The suite of a bare law on its data.
 
     Args:
         law: without preparation, mean or forcing.
-        data: for it.
+        observed: prepared for it, at points and times that have observations.
         whole: the law with its preparation.
         on_training_data: whether it was learned from them.
     """
-    observed = subtract_mean_and_forcing(law, data)
-    observed = (observed if in_parts(law, observed) else observed.in_memory()).where_observed()
     errors = one_step_errors(law, _first_times(law, observed))
     n_paths = max(1, MOST // max(int(np.prod(errors.z.shape[1:])), 1))
     if n_paths < len(errors.z):

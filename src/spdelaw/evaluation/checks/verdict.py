@@ -255,12 +255,16 @@ def check_model(
             the same numbers.
     """
     observed = subtract_mean_and_forcing(law, data)
-    observed = (observed if in_parts(law, observed) else observed.in_memory()).at_observed_points()
+    observed = observed if in_parts(law, observed) else observed.in_memory()
     if on_training_data is None:
-        on_training_data = is_training(law, observed.at_observed_times())
-    suite = suite_of(
-        law, observed.at_observed_times(), law if whole is None else whole, on_training_data
-    )
+        on_training_data = is_training(law, observed.where_observed())
+    return check_observed(law, observed, law if whole is None else whole, on_training_data)
+
+
+def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: bool) -> ModelCheck:
+    """`check_model` of data that are prepared for the law, and read unless they are one record."""
+    observed = observed.at_observed_points()
+    suite = suite_of(law, observed.at_observed_times(), whole, on_training_data)
     results, bands = suite.run()
     unit = suite.errors.unit
     rejected = _holm(_named_p_values(results, bands, unit))

@@ -12,16 +12,15 @@ import xarray as xr
 
 from spdelaw.checks import instance, one_of, positive, whole
 from spdelaw.data.fields import OBSERVATION_STD
-from spdelaw.data.guess import guess_source
 from spdelaw.data.observed import Observed, check_times, observe
 from spdelaw.data.prepare import Preparation, learn_map
 from spdelaw.data.quality import check_plausible
+from spdelaw.data.recognise import guess_source
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation.gaps.prediction import (
     BASES,
-    Grid,
     Moments,
     Recipe,
     Settings,
@@ -33,9 +32,8 @@ from spdelaw.evaluation.gaps.prediction import (
     tracks,
     with_residual,
 )
-from spdelaw.evaluation.gaps.residuals import shared_covariance
+from spdelaw.evaluation.gaps.residuals import Grid, Kriged, Shared
 from spdelaw.evaluation.gaps.selection import (
-    LEVELS,
     Record,
     Trial,
     choose,
@@ -44,6 +42,7 @@ from spdelaw.evaluation.gaps.selection import (
     make_record,
 )
 from spdelaw.evaluation.hindcast import affine_part
+from spdelaw.evaluation.scores import LEVELS
 from spdelaw.infer.model import DRIFTS, WORDS
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, by_paths, in_paths, is_record, joined, parts_of
@@ -109,7 +108,7 @@ def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dat
         held_out_coverage=(("candidate", "level"), [list(t.coverage) for t in trials]),
         candidate_seconds=("candidate", [t.seconds for t in trials]),
         candidate_note=("candidate", np.array([t.note for t in trials])),
-    ).assign_coords(candidate=np.array(names), level=list(LEVELS))
+    ).assign_coords(candidate=np.array(names), level=[level / 100 for level in LEVELS])
     return result.assign_attrs(_choice_attributes(trials, record))
 
 
@@ -187,11 +186,9 @@ def _learn_from_head(head: Observed, fill: Fill, how: tuple[bool, bool]) -> Lear
     """A law chosen and learned from data in memory, with all that fills later data."""
     filled = fill(head)
     moments, settings = law_moments(filled.law, head), filled.trials[0].settings
-    if settings.weight is not None:
-        residual, points = head.fields.values - moments.mean, grid_of(head).points
-        settings = settings._replace(
-            covariance=shared_covariance(residual, points, settings.weight)
-        )
+    if isinstance(settings.residual, Shared):
+        residual = head.fields.values - moments.mean
+        settings = settings._replace(residual=settings.residual.fitted(residual, grid_of(head)))
     return Learned(filled, moments.residual[0, 0], settings, head.observed_points(), how)
 
 
@@ -278,9 +275,9 @@ def _observed_points(values: Unread) -> Array:
 
 def _with_neighbours(span: slice, times: Array, settings: Settings) -> slice:
     """Rows of a part, and those close enough in time to be correlated with its residual."""
-    if settings.kernel is None:
+    if not isinstance(settings.residual, Kriged):
         return span
-    reach = REACH_IN_MEMORIES * settings.kernel.time
+    reach = REACH_IN_MEMORIES * settings.residual.kernel.time
     first = int(np.searchsorted(times, times[span.start] - reach))
     last = int(np.searchsorted(times, times[span.stop - 1] + reach, side="right"))
     return slice(first, last)

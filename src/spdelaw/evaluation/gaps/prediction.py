@@ -18,12 +18,13 @@ from spdelaw.domains.empirical import Empirical
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.evaluation.gaps.residuals import (
     WEIGHTS,
+    Grid,
     Kernel,
+    Residual,
+    Shared,
     Values,
+    White,
     choose_kernel,
-    condition_on_row,
-    krige,
-    shared_covariance,
 )
 from spdelaw.infer.engines.exact import Exact
 from spdelaw.infer.pipeline import fit
@@ -205,30 +206,8 @@ def _laplacian(points: Array) -> scipy.sparse.spmatrix:
 
 #: Number of values at which the mean square of a point counts as much as that of all points.
 PRIOR_COUNT = 10.0
-#: Least share of the residual variance that other points leave unexplained.
-LEAST_OPEN_SHARE = 1e-6
 #: Fewest held-out values to estimate the factors from; with fewer they stay 1.
 FEWEST_HELD_OUT = 30
-
-
-class Grid(NamedTuple):
-    """Where and when the values of a record are.
-
-    Attributes:
-        times: of each path, (P, T).
-        points: in lengths that are alike, (M, d).
-    """
-
-    times: Array
-    points: Array
-
-    @property
-    def spacing(self) -> tuple[float, float]:
-        """Typical distance to the next point, and to the next time."""
-        near = scipy.spatial.KDTree(self.points).query(self.points, k=min(2, len(self.points)))[0]
-        space = float(np.median(near.reshape(len(self.points), -1)[:, -1])) or 1.0
-        steps = np.diff(self.times, axis=1)
-        return space, float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
 
 
 def in_space(points: Array, dims: tuple[str, ...]) -> Array:
@@ -241,15 +220,10 @@ def in_space(points: Array, dims: tuple[str, ...]) -> Array:
 
 
 class Settings(NamedTuple):
-    """Settings chosen by held-out values: kernel or weight of the residual, climate, a and c.
+    """Settings chosen by held-out values: model of the residual, climate, a and c."""
 
-    ``covariance`` is that of a shared residual, where it was learned from other paths already.
-    """
-
-    kernel: Kernel | None = None
-    weight: float | None = None
+    residual: Residual = White()
     climate: Strength = Strength()
-    covariance: Array | None = None
     state_factor: float = 1.0
     residual_factor: float = 1.0
 
@@ -299,24 +273,13 @@ def with_residual(
     """
     gaps = np.isnan(values) & np.isfinite(moments.mean)
     gaps = gaps if requested is None else gaps & requested
-    if settings.weight is not None:
-        covariance = settings.covariance
-        if covariance is None:
-            covariance = shared_covariance(values - moments.mean, grid.points, settings.weight)
-        return _with_shared_residual(moments, values, covariance, gaps)
-    return _with_local_residual(moments, values, grid, settings.kernel, gaps)
-
-
-def _with_shared_residual(
-    moments: Moments, values: Array, covariance: Array, gaps: Array
-) -> Moments:
-    """The moments with the residual predicted from other points of the same time."""
-    prediction = condition_on_row(values - moments.mean, covariance, np.asarray(gaps.any(-1)))
+    if not gaps.any():
+        return moments
     mean, residual_variance = moments.mean.copy(), moments.residual.copy()
-    mean[gaps] += prediction.mean[gaps]
-    residual_variance[gaps] = np.maximum(prediction.variance, LEAST_OPEN_SHARE * moments.residual)[
-        gaps
-    ]
+    shift, residual_variance[gaps] = settings.residual.predict(
+        values - moments.mean, moments.residual, grid, gaps
+    )
+    mean[gaps] += shift
     return moments._replace(mean=mean, residual=residual_variance)
 
 
@@ -325,27 +288,11 @@ def choose_weight(moments: Moments, values: Array, grid: Grid, truth: Array) -> 
 
     def error(weight: float) -> float:
         prediction = with_residual(
-            moments, values, grid, Settings(weight=weight), np.isfinite(truth)
+            moments, values, grid, Settings(Shared(weight)), np.isfinite(truth)
         ).mean
         return float(np.nanmean((prediction - truth) ** 2))
 
     return min(WEIGHTS, key=error)
-
-
-def _with_local_residual(
-    moments: Moments, values: Array, grid: Grid, kernel: Kernel | None, gaps: Array
-) -> Moments:
-    """The moments with the residual predicted from close values."""
-    observed = np.isfinite(values) & np.isfinite(moments.mean)
-    if kernel is None or not gaps.any() or not observed.any():
-        return moments
-    residual = (values - moments.mean)[observed]
-    sources, targets = (Values.where(m, grid.times, grid.points) for m in (observed, gaps))
-    prediction, share = krige(residual, sources, targets, kernel)
-    mean, residual_variance = moments.mean.copy(), moments.residual.copy()
-    mean[gaps] += prediction
-    residual_variance[gaps] *= share
-    return moments._replace(mean=mean, residual=residual_variance)
 
 
 def kernel_for(

@@ -1,4 +1,4 @@
-"""The residual of the modes, predicted from neighbours in space and time."""
+"""Models of the residual of the modes, which predict it at gaps from other values."""
 
 from __future__ import annotations
 
@@ -294,3 +294,89 @@ def _correlation_of_distance(y: Array, points: Array) -> Array:
     correlation = (1.0 - g) * np.exp(-((distance / max(a, 1e-300)) ** p))
     np.fill_diagonal(correlation, 1.0)
     return correlation
+
+
+# ---------- Models of the residual, with one interface
+#
+# ``predict`` takes residuals (P, T, M), NaN where missing, the variance that the residual has at
+# each value, where and when the values are, and the gaps, boolean (P, T, M). It returns mean and
+# variance of the residual at the gaps.
+
+
+#: Least share of the residual variance that other points leave unexplained.
+LEAST_OPEN_SHARE = 1e-6
+
+
+class Grid(NamedTuple):
+    """Where and when the values of a record are.
+
+    Attributes:
+        times: of each path, (P, T).
+        points: in lengths that are alike, (M, d).
+    """
+
+    times: Array
+    points: Array
+
+    @property
+    def spacing(self) -> tuple[float, float]:
+        """Typical distance to the next point, and to the next time."""
+        near = scipy.spatial.KDTree(self.points).query(self.points, k=min(2, len(self.points)))[0]
+        space = float(np.median(near.reshape(len(self.points), -1)[:, -1])) or 1.0
+        steps = np.diff(self.times, axis=1)
+        return space, float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+
+
+class White(NamedTuple):
+    """A residual that no other value predicts."""
+
+    def predict(
+        self, residual: Array, variance: Array, grid: Grid, gaps: Array
+    ) -> tuple[Array, Array]:
+        """Zero, and all of the variance."""
+        return np.zeros(int(gaps.sum())), variance[gaps]
+
+
+class Kriged(NamedTuple):
+    """A residual that is predicted from close values."""
+
+    kernel: Kernel
+
+    def predict(
+        self, residual: Array, variance: Array, grid: Grid, gaps: Array
+    ) -> tuple[Array, Array]:
+        """Simple kriging from the nearest values."""
+        observed = np.isfinite(residual)
+        if not observed.any():
+            return White().predict(residual, variance, grid, gaps)
+        sources, targets = (Values.where(m, grid.times, grid.points) for m in (observed, gaps))
+        mean, share = krige(residual[observed], sources, targets, self.kernel)
+        return mean, share * variance[gaps]
+
+
+class Shared(NamedTuple):
+    """A residual that is predicted from other points of its time.
+
+    ``covariance`` (M, M) is learned from the residuals themselves where none is given.
+    """
+
+    weight: float
+    covariance: Array | None = None
+
+    def fitted(self, residual: Array, grid: Grid) -> Shared:
+        """The same with the covariance of these residuals."""
+        return self._replace(covariance=shared_covariance(residual, grid.points, self.weight))
+
+    def predict(
+        self, residual: Array, variance: Array, grid: Grid, gaps: Array
+    ) -> tuple[Array, Array]:
+        """The Gaussian conditional on the values of the same time."""
+        covariance = self.covariance
+        if covariance is None:
+            covariance = shared_covariance(residual, grid.points, self.weight)
+        given_row = condition_on_row(residual, covariance, np.asarray(gaps.any(-1)))
+        least = LEAST_OPEN_SHARE * variance
+        return given_row.mean[gaps], np.maximum(given_row.variance, least)[gaps]
+
+
+Residual = White | Kriged | Shared

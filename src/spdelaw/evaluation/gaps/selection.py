@@ -13,7 +13,6 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import SpdeLawError
 from spdelaw.evaluation.gaps.prediction import (
     Candidate,
-    Grid,
     Moments,
     Recipe,
     Settings,
@@ -26,8 +25,16 @@ from spdelaw.evaluation.gaps.prediction import (
     prepare_data,
     with_residual,
 )
-from spdelaw.evaluation.gaps.residuals import USUAL_WEIGHT, Kernel, can_learn_covariance
-from spdelaw.evaluation.tasks import coverage, gaussian_crps
+from spdelaw.evaluation.gaps.residuals import (
+    USUAL_WEIGHT,
+    Grid,
+    Kernel,
+    Kriged,
+    Shared,
+    White,
+    can_learn_covariance,
+)
+from spdelaw.evaluation.scores import LEVELS, ScoreTable, score_names, value_scores
 from spdelaw.law.law import Law
 
 # ---------- Held-out values in the patterns of gaps
@@ -160,8 +167,6 @@ def _nearly_emptied_points(observed: Array, held: Array) -> Array:
 # ---------- Choice of the law by its predictions of held-out values
 
 
-#: Levels of the intervals whose coverage is counted.
-LEVELS = (0.5, 0.8, 0.95)
 #: Held-out values that laws are judged by, at most.
 MOST_JUDGED = 8000
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
@@ -295,9 +300,9 @@ def _clearly_worse(trial: Trial, best: Trial) -> bool:
     """Whether the scores differ by more than one standard error, counted by spans of time."""
     if trial is best or not np.isfinite(trial.crps):
         return trial is not best
-    spans = np.array_split(trial.by_time - best.by_time, SPANS)
-    gains = np.array([span.sum() for span in spans])
-    return bool(gains.sum() > CLEAR_STANDARD_ERRORS * np.sqrt(len(gains)) * gains.std(ddof=1))
+    spans = [[span.sum() for span in np.array_split(one.by_time, SPANS)] for one in (trial, best)]
+    table = ScoreTable(("crps",), np.transpose(spans)[..., None], np.ones(SPANS))
+    return table.is_clearly_worse(0, 1, "crps", CLEAR_STANDARD_ERRORS)
 
 
 def _try_shared(
@@ -323,11 +328,13 @@ def _try_shared(
     first = tried(smallest, USUAL_WEIGHT)
     if not first.crps <= SHARED_MARGIN * _crps_or_infinity(ranked[0]):
         return [first]
-    out: list[Trial] = []
+    out, weight = list[Trial](), None
     for candidate in dict.fromkeys([smallest, *ordered[:SHARED_TRIALS]]):
         if out and seconds is not None and time.perf_counter() - start > seconds:
             break
-        out.append(tried(candidate, out[0].settings.weight if out else None))
+        out.append(tried(candidate, weight))
+        residual = out[0].settings.residual
+        weight = residual.weight if isinstance(residual, Shared) else None
     return out
 
 
@@ -366,8 +373,12 @@ def _try_candidate(
 
 def _best_kernel(trials: list[Trial]) -> Kernel | None:
     """The kernel with the best score so far: residuals of other laws are much alike."""
-    with_one = [trial for trial in trials if trial.settings.kernel is not None]
-    return min(with_one, key=_crps_or_infinity).settings.kernel if with_one else None
+    kernels = [
+        (_crps_or_infinity(trial), trial.settings.residual.kernel)
+        for trial in trials
+        if isinstance(trial.settings.residual, Kriged)
+    ]
+    return min(kernels, key=lambda pair: pair[0])[1] if kernels else None
 
 
 def _score_trial(
@@ -381,27 +392,32 @@ def _score_trial(
     settings = Settings()
     if kind == "local":
         kernel = kernel_for(moments, record.values, record.grid, record.truth, start)
-        settings = settings._replace(kernel=kernel)
+        settings = Settings(White() if kernel is None else Kriged(kernel))
     elif kind == SHARED:
         weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
-        settings = settings._replace(weight=weight)
+        settings = Settings(Shared(weight))
     held = np.isfinite(record.truth)
     moments = with_residual(moments, record.values, record.grid, settings, held)
     deviation = np.full(record.truth.shape, np.nan)
     for mine, others in _split_by_time(record.truth):
         factors = calibrated(moments, np.where(others, record.truth, np.nan), settings)
         deviation[mine] = np.sqrt(moments.variance(factors))[mine]
-    truth = record.truth
-    error = np.where(np.isfinite(moments.mean), moments.mean - truth, np.nan)
-    crps = gaussian_crps(moments.mean, deviation, truth)
+    scored = held & np.isfinite(moments.mean)
+    time_of, n_times = np.nonzero(scored)[1], held.shape[1]
+    scores = value_scores(moments.mean[scored], deviation[scored], record.truth[scored])
+    by_time = [np.bincount(time_of, one, n_times) for one in scores]
+    table = ScoreTable(
+        score_names(), np.transpose(by_time)[:, None], np.bincount(time_of, minlength=n_times)
+    )
+    rmse, crps, _, *covered = map(float, table.means()[0])
     return Trial(
         candidate,
         kind,
-        rmse=float(np.sqrt(np.nanmean(error**2))),
-        crps=float(np.nanmean(crps)),
-        coverage=tuple(coverage(moments.mean, deviation, truth, q) for q in LEVELS),
-        settings=calibrated(moments, truth, settings),
-        by_time=np.nansum(crps, axis=(0, 2)),
+        rmse=rmse,
+        crps=crps,
+        coverage=tuple(covered),
+        settings=calibrated(moments, record.truth, settings),
+        by_time=by_time[1],
     )
 
 

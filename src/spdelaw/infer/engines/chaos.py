@@ -62,12 +62,12 @@ class Chaos(Engine):
     density, "coefficients" after a deterministic start, the parameters being those of the fit.
 
     Args:
-        n_time: K, the number of functions of time.
+        n_time: number K of basis functions of time.
         order: largest order of the Hermite polynomials. A linear equation with additive noise has
             no chaos beyond the first, so that every order gives the same law.
-        tail: "modelled" adds the covariance of what lies beyond K and is unbiased, "dropped" is
-            the paper's model.
-        threads: for data with gaps.
+        tail: covariance of the time functions beyond K: "modelled" (unbiased) or "dropped" (the
+            model of the paper).
+        threads: number of threads for data with gaps.
 
     Example:
         >>> Chaos(tail="dropped")

@@ -16,8 +16,8 @@ from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.candidates import residual_correlation
 from spdelaw.infer.engines.design import grid_mixes
 from spdelaw.infer.engines.filter_route import by_filter
-from spdelaw.infer.engines.mean import estimate_with_mean
 from spdelaw.infer.engines.registry import Engine
+from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import WORDS, Decision, Model
 from spdelaw.infer.moments import (
     MANY_PATHS,
@@ -92,15 +92,20 @@ class StatisticsObjective(Objective):
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)
 
-    def shifted(self, by: Array, *, has_mean: bool) -> StatisticsObjective:
-        """The objective of coefficients less ``by``, for a quick fit without standard errors."""
-        s, parametrisation = centred(self.statistics, by), self.parametrisation
+    def without_mean(self) -> StatisticsObjective:
+        """The objective of the coefficients with their centre."""
+        s, parametrisation = centred(self.statistics, -self.centre), self.parametrisation
         if parametrisation.initial_kind == "deterministic":
-            start = parametrisation.initial_mean - by
+            start = parametrisation.initial_mean + self.centre
             parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
-        moments = _starting_moments(s, self.model, has_mean)
-        changes = {"statistics": s, "parametrisation": parametrisation, "moments": moments}
-        return self.less(by, has_mean, **changes)
+        return dataclasses.replace(
+            self,
+            statistics=s,
+            parametrisation=parametrisation,
+            moments=_starting_moments(s, self.model, False),
+            centre=np.zeros(s.n_modes),
+            has_mean=False,
+        )
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -121,7 +126,9 @@ def build_statistics_objective(
     moments = _starting_moments(s, model, has_mean)
     diagonal = operators.diagonal(moments.spread)
     kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
-    if kind.answer == "gaussian" and _has_no_spread(model, diagonal, moments.energy):
+    is_alike = not (diagonal > SAME_START * moments.energy).any()
+    if kind.answer == "gaussian" and is_alike and not model.states_initial:
+        # A variance that would be estimated as zero, where densities are infinite.
         kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
     fixed_means = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     start, origin = fixed_means.get(str(kind.answer)), float(s.times[0])
@@ -134,27 +141,15 @@ def build_statistics_objective(
         moments=moments,
         model=model,
         decisions={"initial_state": kind},
+        initial_is_open=model.initial_is_open and s.n_paths == 1,
         has_mean=has_mean,
         centre=centre,
     )
 
 
-def _has_no_spread(model: Model, spread: Array, energy: Array) -> bool:
-    """Whether a spread of first states would be estimated as zero, where densities are infinite."""
-    user_names = [*(model.fixed or {}), *(model.priors or {})]
-    is_given = any(name.startswith("initial") for name in user_names)
-    return not is_given and not (spread > SAME_START * energy).any()
-
-
 def mean_of(s: Statistics) -> Array:
     """Mean of all coefficients, (N,)."""
     return np.asarray(s.first.sum(0) / (s.n_paths * len(s.times)))
-
-
-def distance(s: Statistics) -> float:
-    """Mean of the coefficients, relative to their deviations from it."""
-    mean, deviation = _mean_and_deviation(s)
-    return float(np.sqrt((mean**2).sum() / max((deviation**2).sum(), 1e-300)))
 
 
 def _mean_and_deviation(s: Statistics) -> tuple[Array, Array]:
@@ -254,9 +249,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
     """Estimate from sufficient statistics."""
     clock = time.perf_counter()
-    problem, fitted = estimate_with_mean(
-        lambda variant: build_statistics_objective(s, domain, variant), model, distance(s)
-    )
+    problem, fitted = select(lambda variant: build_statistics_objective(s, domain, variant), model)
     degrees = s.n_values - s.n_paths * len(s.times) * s.n_modes
     has_more = degrees > 0 and s.outside > 1e-14 * s.energy
     outside = s.outside / degrees if has_more else 0.0
@@ -290,9 +283,9 @@ class Exact(Engine):
     """Maximum of the likelihood itself, without truncation or sampling.
 
     Args:
-        threads: for data with gaps.
-        profile: profile intervals where standard errors are too rough; False saves their time
-            for laws that only predict.
+        threads: number of threads for data with gaps.
+        profile: compute intervals from the profile likelihood where standard errors are too rough.
+            False saves their time for laws that only predict.
 
     Example:
         >>> import numpy as np, spdelaw as sl

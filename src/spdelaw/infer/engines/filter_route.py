@@ -14,7 +14,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.engines.candidates import residual_correlation
 from spdelaw.infer.engines.design import Design, make_design
-from spdelaw.infer.engines.mean import estimate_with_mean
+from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
     ALIKE,
@@ -29,14 +29,12 @@ from spdelaw.infer.moments import (
     mean_gram,
     squares_of_rows,
     sum_of_rows,
-    unit_errors,
 )
 from spdelaw.infer.objective import (
     LogPosterior,
     Metric,
     Objective,
     centred_fields,
-    distance_of_fields,
     estimate,
     log_posterior,
     metric_of_rows,
@@ -83,6 +81,7 @@ class FilterObjective(Objective):
         count: values that carry information about the observation noise.
         outside: mean square outside the modes where it is no part of the likelihood, else None.
         working: observation variance that stands for none; zero where rows determine the modes.
+        noise_alternative: makes the objective whose noise is that of the modes alone.
         notes: reasons in words.
     """
 
@@ -92,6 +91,7 @@ class FilterObjective(Objective):
     count: float = 1.0
     outside: float | None = None
     working: float = 0.0
+    noise_alternative: Callable[[], FilterObjective] | None = None
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
@@ -207,19 +207,32 @@ class FilterObjective(Objective):
         mean = total / count
         return mean, np.sqrt(sum(self.collapsed.map(squares_of_rows, mean)) / count)
 
-    def shifted(self, by: Array, *, has_mean: bool) -> FilterObjective:
-        """The objective of coefficients less ``by``, for a quick fit without standard errors."""
-        around = Linear(self.moments.drift, self.moments.noise, mean=by)
-        data = self.collapsed.changed(without_response, around)
-        moments = from_coefficients(data, self.moments.observation_variance)
-        if self.model.couples:
-            moments = from_coefficient_pairs(data, moments, self.model.couples_drift)
-        observed = self.observed._replace(values=self.observed.values - self.design.basis @ by)
-        design, moments = (
-            self.design._replace(observed=observed),
-            moments._replace(n_values=self.count),
+    def revised(self, fitted: Estimate) -> FilterObjective:
+        """The objective with other noise, where the modes contradict that of all values."""
+        if self.noise_alternative is None:
+            return self
+        z = noise_score(self, fitted)
+        noise = self.decisions["observation_noise"]
+        compared = {**noise.compared, "noise_score_z": z, "inside_from_z": LARGEST_NOISE_Z}
+        if abs(z) <= LARGEST_NOISE_Z:
+            return self.decided(observation_noise=noise._replace(compared=compared))
+        other = dataclasses.replace(self.noise_alternative(), has_mean=self.has_mean)
+        noise = other.decisions["observation_noise"]
+        compared |= noise.compared
+        return other.decided(observation_noise=noise._replace(compared=compared))
+
+    def without_mean(self) -> FilterObjective:
+        """The objective of the data with their centre."""
+        around = Linear(self.moments.drift, self.moments.noise, mean=-self.centre)
+        values = self.observed.values + self.design.basis @ self.centre
+        return dataclasses.replace(
+            self,
+            design=self.design._replace(observed=self.observed._replace(values=values)),
+            collapsed=self.collapsed.changed(without_response, around),
+            moments=self.moments._replace(mean=self.moments.mean + self.centre),
+            centre=np.zeros(len(self.centre)),
+            has_mean=False,
         )
-        return self.less(by, has_mean, design=design, collapsed=data, moments=moments)
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
@@ -291,19 +304,27 @@ def _has_equal_rows(gram: Array) -> bool:
     return np.array_equal(gram[0], gram[len(gram) // 2]) and bool((gram == gram[:1]).all())
 
 
-# ---------- Decision on observation noise, inside the modes and in their residual
+# ---------- Observation noise, inside the modes and in their residual
 #
-# On a grid that separates modes, noise can be learned from the reported modes alone, and further
-# modes do no harm. The residual outside the modes carries much more information about the noise,
-# but only if it is noise. These functions decide on the first paths and return what they compared.
+# Noise has one variance r, inside the modes and outside them, and is white in time. So r is that of
+# all values, unless the residual outside the modes is correlated in time, or the modes alone
+# contradict r: their score by log r, at the maximum for all values, is
+#
+#     z = (d log p / d log r) / sqrt(-d2 log p / d(log r)^2)
+#
+# standard errors from zero. Then the residual has a variance of its own, and noise inside the
+# modes has to gain likelihood over none.
 
 
 #: Log-likelihood that observation noise has to gain over none.
 NOISE_GAIN = 3.0
 #: Lag-one correlation below which the residual of the modes counts as white in time.
 WHITE_RESIDUAL = 0.1
-#: Twice the log-likelihood that may be lost at three standard deviations.
-THREE_DEVIATIONS = 9.0
+#: Score of the modes by the variance of all values up to which it is theirs as well. The
+#: information holds the other parameters, so that z is a little too small.
+LARGEST_NOISE_Z = 2.5
+#: Step of log r for its curvature.
+LOG_VARIANCE_STEP = 0.01
 #: Directions of the first state with less than this share of the largest information are open.
 UNOBSERVED = 1e-9
 #: Answers: noise is all of the residual, only part of it, or there is none.
@@ -311,96 +332,44 @@ ALL, INSIDE, NONE = "all that the modes leave over", "inside the modes", "none"
 
 #: Makes a problem with a known observation variance, or with one to estimate for None.
 Candidate = Callable[[float | None], FilterObjective]
-#: A quick fit by name.
-Probe = Callable[[str], Estimate | None]
 
 
-def decide_noise(candidate: Candidate, outside: float, is_open: bool) -> Decision:
-    """Choose between `ALL`, `INSIDE` and `NONE`.
+def noise_score(problem: FilterObjective, fitted: Estimate) -> float:
+    """Score of the modes alone by the logarithm of the observation variance; standard errors."""
+    modes, parametrisation = dataclasses.replace(problem, outside=0.0), fitted.parametrisation
+    # A common first state is fitted to the first row: to integrate it out adds ``N/2 log r``.
+    is_common = parametrisation.initial_kind == "deterministic"
+    n_fitted = fitted.state_space.n_modes if is_common else 0
 
-    Args:
-        candidate: problem of the modes alone.
-        outside: mean square of the residual of the modes.
-        is_open: whether there may be no noise.
-    """
-    free = candidate(None)
-    probe = _make_probe(candidate, free, outside)
-    residual_decision = _decide_residual(free, outside, probe, is_open)
-    if residual_decision.answer == ALL:
-        return residual_decision
-    inside = _decide_inside(probe) if is_open else residual_decision
-    compared = residual_decision.compared | inside.compared
-    noisy = probe("estimated") if inside.answer == INSIDE and outside > 0.0 else None
-    if noisy is not None:
-        # Noise is everywhere: there cannot be more of it in the modes than outside them.
-        variance = float(noisy.state_space.observation_variance)
-        compared |= {"variance_outside": outside, "variance_estimated": variance}
-        return Decision(ALL if variance > outside else INSIDE, compared)
-    return inside._replace(compared=compared)
+    def slope(factor: float) -> float:
+        space = fitted.state_space.with_noise(factor * variance)
+        by_variance = modes.likelihood(modes.data, space).by_observation_variance
+        return float(np.sum(by_variance)) * factor * variance + 0.5 * n_fitted
+
+    variance = float(fitted.state_space.observation_variance)
+    ends = [slope(np.exp(step)) for step in (-LOG_VARIANCE_STEP, LOG_VARIANCE_STEP)]
+    information = (ends[0] - ends[1]) / (2.0 * LOG_VARIANCE_STEP)
+    return 0.5 * sum(ends) / np.sqrt(information) if information > 0 else 0.0
 
 
-def _make_probe(candidate: Candidate, free: FilterObjective, outside: float) -> Probe:
-    """Quick fits of the first paths, without curvature, each made once.
-
-    "none" is without noise, "as_outside" with the variance of the residual of the modes, and
-    "estimated" with a free variance, started from the one outside where that fit exists.
-    """
-
-    @functools.cache
-    def probe(name: str) -> Estimate | None:
-        if name == "none":
-            return _quick_fit(candidate(0.0))
-        if name == "as_outside":
-            return _quick_fit(candidate(outside)) if outside > 0.0 else None
-        near, parametrisation = probe("as_outside"), free.parametrisation
-        if near is None:
-            return _quick_fit(free)
-        parts = {name: near.full[where] for name, where in near.parametrisation.slices.items()}
-        parts["observation"] = parametrisation.parts["observation"].start(np.asarray(outside))
-        return _quick_fit(free, np.concatenate([parts[name] for name in parametrisation.parts]))
-
-    return probe
-
-
-def _decide_residual(
-    free: FilterObjective, outside: float, probe: Probe, is_open: bool
-) -> Decision:
-    """Whether the residual of the modes is noise and nothing else: `ALL` or `INSIDE`.
-
-    Noise is white in time, an unresolved mode is not, and noise has the same variance inside
-    the modes. Where the correlation leaves doubt, the modes alone decide, by a likelihood-ratio
-    test at three standard deviations.
-    """
-    design = free.design
-    correlation, error = residual_correlation(design.observed, design.basis, design.products)
-    compared = {"residual_correlation": correlation, "its_standard_error": error}
-    if outside <= 0.0 or correlation > WHITE_RESIDUAL:
-        return Decision(INSIDE, compared)
-    inside = float(np.median(free.moments.error / unit_errors(free.collapsed)))
-    compared |= {"variance_outside": outside, "variance_inside": inside}
-    if correlation < 3.0 * error and 0.5 * outside < inside < 2.0 * outside:
-        return Decision(ALL, compared)
-    tried = ("estimated", "as_outside", *(("none",) if is_open else ()))
-    log_likelihoods = {name: _max_log_likelihood(probe(name)) for name in tried}
-    compared |= {f"log_likelihood_{name}": value for name, value in log_likelihoods.items()}
-    lost = 2.0 * (max(log_likelihoods.values()) - log_likelihoods["as_outside"])
-    return Decision(ALL if lost < THREE_DEVIATIONS else INSIDE, compared)
-
-
-def _decide_inside(probe: Probe) -> Decision:
-    """Whether the modes alone show noise: `INSIDE` or `NONE`.
+def noise_inside(inside: Candidate, is_open: bool) -> FilterObjective:
+    """The objective with noise inside the modes, or, where ``is_open``, with none if that does.
 
     A variance near the working one is none.
     """
-    noisy, without = probe("estimated"), probe("none")
-    gain = _max_log_likelihood(noisy) - _max_log_likelihood(without)
+    noisy = inside(None)
+    if not is_open:
+        return noisy.decided(observation_noise=Decision(INSIDE, {}))
+    silent = inside(0.0)
+    fits = [_quick_fit(problem) for problem in (noisy, silent)]
+    gain = _max_log_likelihood(fits[0]) - _max_log_likelihood(fits[1])
     compared = {"gain_of_noise": gain, "gain_needed": NOISE_GAIN}
-    if noisy is None or without is None:
-        return Decision(NONE if noisy is None else INSIDE, compared)
-    variance = float(noisy.state_space.observation_variance)
-    working = without.parametrisation.observation_variance
-    is_noise = variance >= 1e3 * working and gain > NOISE_GAIN
-    return Decision(INSIDE if is_noise else NONE, compared)
+    if fits[0] is None or not gain > NOISE_GAIN:
+        return silent.decided(observation_noise=Decision(NONE, compared))
+    variance = float(fits[0].state_space.observation_variance)
+    if fits[1] is not None and variance < 1e3 * fits[1].parametrisation.observation_variance:
+        return silent.decided(observation_noise=Decision(NONE, compared))
+    return noisy.decided(observation_noise=Decision(INSIDE, compared))
 
 
 def _max_log_likelihood(fitted: Estimate | None) -> float:
@@ -414,19 +383,18 @@ def _max_log_likelihood(fitted: Estimate | None) -> float:
     return fitted.log_likelihood - 0.5 * float(np.log(informative / (2.0 * np.pi)).sum())
 
 
-def _quick_fit(problem: FilterObjective, start: Array | None = None) -> Estimate | None:
+def _quick_fit(problem: FilterObjective) -> Estimate | None:
     """A quick fit of the first paths, without curvature; None where it fails."""
     quick = dataclasses.replace(problem.head(), polish=False, count=problem.count)
+    posterior, parametrisation = quick.posterior(), problem.parametrisation
+    is_free = "observation" in parametrisation.parts
+    if is_free and parametrisation.initial_kind == "deterministic":
+        # Its mean is taken from the first row, whose density ``std^-N`` grows without bound as
+        # the noise falls, and says nothing: to integrate it out adds ``N log std``.
+        tilt = np.zeros(len(posterior.base))
+        tilt[parametrisation.slices["observation"]] = len(posterior.scale) - posterior.n_plain
+        posterior = dataclasses.replace(posterior, tilt=tilt)
     try:
-        if start is None:
-            return quick.run()
-        posterior, parametrisation = quick.posterior(start), problem.parametrisation
-        if parametrisation.initial_kind == "deterministic":
-            # Its mean is taken from the first row, whose density ``std^-N`` grows without bound as
-            # the noise falls, and says nothing: to integrate it out adds ``N log std``.
-            tilt = np.zeros(len(start))
-            tilt[parametrisation.slices["observation"]] = len(posterior.scale) - posterior.n_plain
-            posterior = dataclasses.replace(posterior, tilt=tilt)
         return estimate(posterior, polish=False)
     except ConvergenceError:
         return None
@@ -492,8 +460,7 @@ def by_filter(
             return dataclasses.replace(
                 noise_free_fit, decisions=noise_free_fit.decisions | noise_decisions
             )
-    mean_over_std = distance_of_fields(observed, n_modes) if model.mean == "auto" else 0.0
-    problem, fitted = estimate_with_mean(cached_objective, model, mean_over_std)
+    problem, fitted = select(cached_objective, model)
     seconds = {"read": read[0], "maximise": time.perf_counter() - clock - read[0]}
     return problem.fit(fitted, seconds)
 
@@ -547,6 +514,7 @@ def build_objective(
             moments=start_moments,
             model=model,
             decisions={"initial_state": kind, "nuisance": design.nuisance},
+            initial_is_open=model.initial_is_open and kind.answer == "deterministic",
             notes=tuple(notes),
             centre=centre,
             working=0.0 if design.rows_determine else working,
@@ -569,20 +537,24 @@ def build_objective(
 def _objective_with_noise(
     candidate: Candidate, states: float, spare: float, is_open: bool
 ) -> FilterObjective:
-    """The objective with as much observation noise as the data show."""
-    outside = candidate(None).collapsed.misfit / spare
+    """The objective with as much observation noise as the residual of the modes shows."""
+    every = candidate(None)
+    outside = every.collapsed.misfit / spare
 
     def inside(variance: float | None) -> FilterObjective:
         return dataclasses.replace(
             candidate(variance), outside=outside, count=INSIDE_SHARE * states
         )
 
-    noise = decide_noise(inside, outside, is_open)
-    if noise.answer == ALL:
-        problem = dataclasses.replace(candidate(None), count=spare)
-    else:
-        problem = inside(0.0 if noise.answer == NONE else None)
-    return problem.decided(observation_noise=noise)
+    design = every.design
+    correlation, error = residual_correlation(design.observed, design.basis, design.products)
+    compared = {"residual_correlation": correlation, "its_standard_error": error}
+    if outside <= 0.0 or correlation > max(WHITE_RESIDUAL, 3.0 * error):
+        return noise_inside(inside, is_open)
+    problem = dataclasses.replace(
+        every, count=spare, noise_alternative=functools.partial(noise_inside, inside, is_open)
+    )
+    return problem.decided(observation_noise=Decision(ALL, compared))
 
 
 def _starting_moments(

@@ -277,11 +277,11 @@ def _with_density(law: Law, fit: SemilinearFit, observations: Observations) -> L
     if isinstance(observations, FullyObserved) and observations.statistics is not None:
         density = _transition_density(law, fit, observations, observations.statistics)
     else:
-        density = _filter_density(law, observations)
+        density = filter_density(law, observations)
     return law.with_info(**density_entries(*density, observations.observed))
 
 
-def _filter_density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
+def filter_density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
     """By the filter, as `Law.log_likelihood` has it."""
     observed = observations.observed
     values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
@@ -331,11 +331,13 @@ class SemilinearEngine(Engine):
     through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
 
     Args:
-        terms: names such as ("u", "u^3"); see `spdelaw.Semilinear`.
-        method: "closure", or "one_pass" for complete fields of several variables with many modes;
-            "auto" takes the first up to 160 modes.
-        scheme: "exact", or "semi_implicit" for complete fields that this scheme made, one step from
-            time to time: their coefficients are then those of the scheme.
+        terms: terms of the equation beyond the linear drift, such as u^3. A tuple such as
+            ("u", "u^3"); see `spdelaw.Semilinear`.
+        method: likelihood of complete fields: "closure", "one_pass" (several variables with many
+            modes), or "auto" (the first up to 160 modes).
+        scheme: time stepping that produced the data: "exact", or "semi_implicit" for complete
+            fields simulated with one step of this scheme from time to time. Their coefficients are
+            then those of the scheme.
 
     Example:
         >>> import numpy as np, spdelaw as sl

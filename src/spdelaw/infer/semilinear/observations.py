@@ -184,7 +184,7 @@ def classify_observations(
     if one_pass:
         got = "errors of predictions that noise makes"
         raise _one_pass_error("fields without noise of observations", got)
-    partly_observed = _make_partly_observed(observed, n_modes, model)
+    partly_observed = partly_observed_of(observed, n_modes, model)
     try:
         return partly_observed, partly_observed.fit(terms, words)
     except ConvergenceError:
@@ -282,7 +282,8 @@ def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array)
     return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
 
 
-def _make_partly_observed(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
+def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
+    """Observations on the modes, with what is known of their noise."""
     values, (fixed_variance, weights) = (
         np.asarray(observed.values),
         fixed_noise(model, len(observed.points)),

@@ -49,8 +49,9 @@ ALLOWED_SHIFT, LARGEST_SHIFT, MOST_STEPS = 0.3, 2.0, 16
 FAST = 1.0
 #: Least eigenvalue of the information, parameters scaled to 1, that counts as positive.
 LEAST_CURVATURE = 1e-10
-#: Differences of the score are taken over this part of a standard error.
-DIFFERENCE = 0.05
+#: Differences of the score are taken over this part of a standard error, and over the second one
+#: where a change of the curvature over the first leaves it without a maximum in some direction.
+DIFFERENCES = (0.05, 0.005)
 
 
 class Maximum(NamedTuple):
@@ -170,11 +171,15 @@ def information(objective: ScoredFunction, at: Maximum) -> Array:
     Steps are small parts of a standard error by the metric of the search.
     """
     spread = np.sqrt(np.maximum(np.diag(pseudo_inverse(at.metric)), 0.0))
-    width = DIFFERENCE * np.where(spread > 0, spread, 1e-6)
     base = at.scores.sum(0)
-    moved = at.x + np.diag(width)
-    slope = np.array([base - objective(x)[1].sum(0) for x in moved]) / width[:, None]
-    return 0.5 * (slope + slope.T)
+    for part in DIFFERENCES:
+        width = part * np.where(spread > 0, spread, 1e-6)
+        moved = at.x + np.diag(width)
+        slope = np.array([base - objective(x)[1].sum(0) for x in moved]) / width[:, None]
+        curvature = 0.5 * (slope + slope.T)
+        if _positive_inverse(curvature) is not None:
+            break
+    return curvature
 
 
 def coarse(shift: float) -> str:

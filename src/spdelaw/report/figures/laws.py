@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from spdelaw.errors import InputError
 from spdelaw.law.law import Law
 from spdelaw.processes import operators
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.moments import Z95
+from spdelaw.report.figures.numbers import Z95, Spectra, error_bars, spectra
 from spdelaw.report.figures.style import (
     CLOSED_FORM,
     COLUMN,
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
 
 # ---------- The learned spectra with their intervals, and the truth
-
-
-#: Variable of the law, and the label of its axis.
-PANELS = {
-    "eigenvalue": r"eigenvalue $\lambda_n$",
-    "noise_variance": r"noise variance $q_n$",
-}
 
 
 def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
@@ -62,18 +55,20 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         got = "coupled modes" if "drift" in law.parameters else "other dynamics"
         fix = "draw it with spdelaw.report.plot_operator, or law.sample(...)"
         raise InputError("law", expected=expected, got=got, fix=fix)
-    exact = None if truth is None else _true_spectra(law, truth)
-    rows = 1 if exact is None else 2
+    numbers = cast("Spectra", spectra(law, None if truth is None else _equation(law, truth)))
+    panels = (
+        (numbers.decay, numbers.true_decay, r"eigenvalue $\lambda_n$"),
+        (numbers.noise, numbers.true_noise, r"noise variance $q_n$"),
+    )
+    rows = 1 if truth is None else 2
     with style():
-        figure = new_figure(1.75 * COLUMN, (0.6 if exact is None else 0.85) * COLUMN)
+        figure = new_figure(1.75 * COLUMN, (0.6 if truth is None else 0.85) * COLUMN)
         ratios = (3.0, 1.2)[:rows]
         axes = figure.subplots(rows, 2, sharex=True, squeeze=False, height_ratios=ratios)
-        for column, (name, label) in enumerate(PANELS.items()):
-            values = law.parameters[name].values
-            true = None if exact is None else exact[name]
+        for column, (values, true, label) in enumerate(panels):
             _draw_spectrum(axes[0, column], values, true, _label(law))
             axes[0, column].set_ylabel(label)
-            if true is not None:
+            if truth is not None:
                 _draw_errors(axes[1, column], values, true)
             axes[-1, column].set_xlabel("mode n")
             axes[-1, column].set_xlim(0.4, law.n_modes + 0.6)
@@ -82,17 +77,15 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
     return figure
 
 
-def _draw_spectrum(ax: Axes, values: np.ndarray, true: np.ndarray | None, label: str) -> None:
-    estimate, _, lower, upper = values.T
-    mode = np.arange(1, len(estimate) + 1)
-    if true is not None:
+def _draw_spectrum(ax: Axes, values: np.ndarray, true: np.ndarray, label: str) -> None:
+    mode = np.arange(1, len(values) + 1)
+    if len(true):
         ax.plot(
             mode, true, color=CLOSED_FORM, linestyle="--", marker="o", markersize=6,
             markerfacecolor="none", linewidth=1.0, label="truth", zorder=2,
         )  # fmt: skip
-    reach = np.stack([estimate - lower, upper - estimate])
     ax.errorbar(
-        mode, estimate, yerr=np.where(np.isfinite(reach), reach, 0.0), color=SAMPLE, fmt="o",
+        mode, values[:, 0], yerr=error_bars(values), color=SAMPLE, fmt="o",
         markersize=2.8, elinewidth=1.2, capsize=2.5, zorder=3, label=label,
     )  # fmt: skip
     ax.set_yscale("log")
@@ -116,7 +109,8 @@ def _label(law: Law) -> str:
     return f"learned, {level:g} % interval"
 
 
-def _true_spectra(law: Law, truth: SpectralSPDE | Law) -> dict[str, np.ndarray]:
+def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
+    """The true equation, or `InputError` where it has too few modes."""
     equation = truth.equation if isinstance(truth, Law) else truth
     if not isinstance(equation, SpectralSPDE) or equation.n_modes < law.n_modes:
         raise InputError(
@@ -124,9 +118,7 @@ def _true_spectra(law: Law, truth: SpectralSPDE | Law) -> dict[str, np.ndarray]:
             got=f"{equation.n_modes} modes" if isinstance(equation, SpectralSPDE)
             else type(truth).__name__, fix="pass sl.catalogue.heat(n_modes=50)",
         )  # fmt: skip
-    n = slice(law.n_modes)
-    decay = np.diag(equation.drift_matrix)
-    return {"eigenvalue": decay[n], "noise_variance": equation.noise_variance[n]}
+    return equation
 
 
 # ---------- The energy of each mode under a law
@@ -174,12 +166,7 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
         >>> len(plot_operator(law, ring).axes)
         5
     """
-    if truth is not None and (not isinstance(truth, SpectralSPDE) or truth.n_modes < law.n_modes):
-        raise InputError(
-            "truth", expected=f"an equation of at least {law.n_modes} modes",
-            got=f"{truth.n_modes} modes" if isinstance(truth, SpectralSPDE)
-            else type(truth).__name__, fix="pass the equation that made the data",
-        )  # fmt: skip
+    truth = None if truth is None else _equation(law, truth)
     d = law.linear.leading(law.n_modes)
     drift, noise = operators.as_matrix(d.drift), operators.as_matrix(d.noise)
     with style():
@@ -226,15 +213,10 @@ def _draw_eigenvalues(ax: Axes, law: Law, truth: SpectralSPDE | None) -> None:
             color=CLOSED_FORM, label="truth",
         )  # fmt: skip
     modes, level = law.eigenmodes(), 100 * float(law.parameters.attrs["interval_level"])
-    points = {}
-    for name in ("decay_rate", "frequency"):
-        estimate, _, lower, upper = modes[name].values.T
-        reach = np.stack([estimate - lower, upper - estimate])
-        points[name] = estimate, np.where(np.isfinite(reach), reach, 0.0)
-    (x, xerr), (y, yerr) = points["decay_rate"], points["frequency"]
+    x, y = modes["decay_rate"].values, modes["frequency"].values
     ax.errorbar(
-        x, y, xerr=xerr, yerr=yerr, fmt="o", color=SAMPLE, markersize=3, elinewidth=1.2,
-        capsize=2.5, label=f"learned, {level:g} % interval",
+        x[:, 0], y[:, 0], xerr=error_bars(x), yerr=error_bars(y), fmt="o", color=SAMPLE,
+        markersize=3, elinewidth=1.2, capsize=2.5, label=f"learned, {level:g} % interval",
     )  # fmt: skip
     ax.set(title="eigenvalues of the drift", xlabel="decay rate", ylabel="frequency [rad/time]")
     ax.set_xlim(left=0.0)
@@ -285,12 +267,10 @@ def _draw_ratios(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray)
     ax.axhline(1.0, color=GREY, linewidth=1.0, linestyle="--")
     for i, (label, law) in enumerate(laws.items()):
         values = law.parameters[name].values / true[: law.n_modes, None]
-        estimate, _, lower, upper = values.T
-        reach = np.stack([estimate - lower, upper - estimate])
         at = np.arange(1, law.n_modes + 1) + 0.14 * (i - 0.5 * (len(laws) - 1))
         color, marker = LOOKS[i]
         ax.errorbar(
-            at, estimate, yerr=np.where(np.isfinite(reach), reach, 0.0), color=color, fmt=marker,
+            at, values[:, 0], yerr=error_bars(values), color=color, fmt=marker,
             markersize=4.0, elinewidth=1.0, capsize=2.0, label=label,
         )  # fmt: skip
     ax.set_yscale("log")

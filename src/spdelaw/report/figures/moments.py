@@ -12,6 +12,7 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.hermite import Line, Plane
 from spdelaw.errors import DataError
 from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.report.figures.numbers import Z95
 from spdelaw.report.figures.style import (
     CLOSED_FORM,
     COLUMN,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-#: Two-sided 95 % of a normal.
-Z95 = 1.959963984540054
 #: Normal equations worse conditioned than this give coefficients that mean nothing.
 MAX_CONDITION = 1e12
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy
 import xarray as xr
 
 from spdelaw.checks import instance, one_of
@@ -25,7 +24,13 @@ from spdelaw.report.figures.fields import (
     space_names,
     time_text,
 )
-from spdelaw.report.figures.moments import Z95
+from spdelaw.report.figures.numbers import (
+    BINS,
+    InnovationStatistics,
+    forecast_fan,
+    innovation_statistics,
+    skill_curves,
+)
 from spdelaw.report.figures.style import (
     CLOSED_FORM,
     COLUMN,
@@ -45,8 +50,8 @@ if TYPE_CHECKING:
 # ---------- A forecast at one point with its bands
 
 
-#: Probability inside each band, wide first, with how dark it is.
-BANDS = {0.95: 0.18, 0.5: 0.38}
+#: How dark each band is, by the probability inside.
+BAND_DARKNESS = {0.95: 0.18, 0.5: 0.38}
 
 
 def plot_forecast(
@@ -109,10 +114,9 @@ def _quantity(fields: xr.DataArray) -> str:
 
 
 def _draw_fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
-    for probability, darkness in BANDS.items():
-        z = scipy.special.ndtri(0.5 + 0.5 * probability)
+    for probability, ends in forecast_fan(mean, std).bands.items():
         ax.fill_between(
-            mean["time"], mean - z * std, mean + z * std, color=SAMPLE, alpha=darkness,
+            mean["time"], *ends, color=SAMPLE, alpha=BAND_DARKNESS[probability],
             linewidth=0, label=f"{100 * probability:g} % band",
         )  # fmt: skip
 
@@ -189,36 +193,6 @@ def _at_time(fields: xr.DataArray, time: float | None) -> xr.DataArray:
 # ---------- Innovations of data under a law: distribution and correlation
 
 
-Array = np.ndarray
-
-#: Bins of the histogram and lags of the correlations.
-BINS, LAGS = 20, 10
-
-
-def pit_histogram(z: Array) -> tuple[Array, Array, float]:
-    """Middles of the bins, density of ``Phi(z)`` in them, and how far chance may take it from 1."""
-    observed = z[~np.isnan(z)]
-    edges = np.linspace(0.0, 1.0, BINS + 1)
-    density = np.histogram(scipy.special.ndtr(observed), edges)[0] / max(observed.size, 1) * BINS
-    chance = Z95 * np.sqrt((BINS - 1) / max(observed.size, 1))
-    return 0.5 * (edges[1:] + edges[:-1]), density, float(chance)
-
-
-def correlations(z: Array) -> tuple[Array, Array, Array]:
-    """Lags, correlation of each series with its past (series, lag), and 95 % reach by lag."""
-    lags = np.arange(1, max(1, min(LAGS, z.shape[1] - 2)) + 1)
-    correlation = np.full((z.shape[-1], len(lags)), np.nan)
-    pairs = np.zeros((z.shape[-1], len(lags)))
-    for i, lag in enumerate(lags):
-        product = z[:, lag:] * z[:, :-lag]
-        pairs[:, i] = (~np.isnan(product)).sum((0, 1))
-        square = np.nansum(z**2, (0, 1)) / np.maximum((~np.isnan(z)).sum((0, 1)), 1)
-        total = np.nansum(product, (0, 1))
-        enough = (pairs[:, i] > 0) & (square > 0)
-        correlation[enough, i] = total[enough] / pairs[enough, i] / square[enough]
-    return lags, correlation, Z95 / np.sqrt(np.maximum(np.median(pairs, axis=0), 1.0))
-
-
 def plot_innovations(check: ModelCheck) -> Figure:
     """Draw the probabilities of the innovations and their correlation in time.
 
@@ -241,23 +215,24 @@ def plot_innovations(check: ModelCheck) -> Figure:
     with style():
         figure = new_figure(1.75 * COLUMN, 0.6 * COLUMN)
         left, right = figure.subplots(1, 2)
-        _draw_pit(left, z)
-        _draw_correlations(right, z, check.unit)
+        statistics = innovation_statistics(z)
+        _draw_pit(left, statistics)
+        _draw_correlations(right, statistics, check.unit)
     return figure
 
 
-def _draw_pit(ax: Axes, z: Array) -> None:
-    middle, density, chance = pit_histogram(z)
-    ax.bar(middle, density, width=0.92 / BINS, color=SAMPLE)
-    ax.axhspan(1 - chance, 1 + chance, color="#9E9E9E", alpha=0.35, linewidth=0)
+def _draw_pit(ax: Axes, statistics: InnovationStatistics) -> None:
+    reach = statistics.density_reach
+    ax.bar(statistics.bins, statistics.density, width=0.92 / BINS, color=SAMPLE)
+    ax.axhspan(1 - reach, 1 + reach, color="#9E9E9E", alpha=0.35, linewidth=0)
     ax.axhline(1.0, color=CLOSED_FORM, linestyle="--", linewidth=1.2)
     ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1))
 
 
-def _draw_correlations(ax: Axes, z: Array, unit: str) -> None:
-    lags, by_series, reach = correlations(z)
+def _draw_correlations(ax: Axes, statistics: InnovationStatistics, unit: str) -> None:
+    lags, reach = statistics.lags, statistics.correlation_reach
     ax.fill_between(lags, -reach, reach, color="#EDEDED", linewidth=0)
-    for n, line in enumerate(by_series):
+    for n, line in enumerate(statistics.correlation):
         ax.plot(lags, line, "-o", color=SAMPLE, markersize=2.5, linewidth=0.8, alpha=0.7,
                 label=f"{unit} {n + 1}")  # fmt: skip
     ax.set(xlabel="lag in time steps", ylabel="correlation")
@@ -277,8 +252,6 @@ LOOKS = {
 }
 #: Names of the panels.
 NAMES = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score [nats]"}
-#: Largest offset of a predictor from its lead, relative to the smallest step of leads.
-OFFSET_SHARE = 0.08
 
 
 def plot_skill(found: Skill, score: str | None = None) -> Figure:
@@ -309,16 +282,11 @@ def plot_skill(found: Skill, score: str | None = None) -> Figure:
 
 
 def _draw_score(ax: Axes, skill: Skill, score: str) -> None:
-    rows = skill.score(score)
-    leads = rows.lead.values.astype(float)
-    reach = OFFSET_SHARE * (float(np.diff(leads).min()) if len(leads) > 1 else 1.0)
-    offsets = np.linspace(-reach, reach, rows.sizes["predictor"])
-    for offset, name in zip(offsets, rows.predictor.values, strict=True):
-        value, low, high = rows.sel(predictor=name).values.T
-        colour, mark = LOOKS.get(str(name), (GREY, "x"))
+    for name, curve in skill_curves(skill.to_dict(), score).items():
+        colour, mark = LOOKS.get(name, (GREY, "x"))
         ax.errorbar(
-            leads + offset, value, [np.maximum(value - low, 0), np.maximum(high - value, 0)],
-            color=colour, marker=mark, markersize=4, linewidth=1.2, elinewidth=0.9, label=str(name),
+            curve.leads, curve.estimate, curve.bars, color=colour, marker=mark, markersize=4,
+            linewidth=1.2, elinewidth=0.9, label=name,
         )  # fmt: skip
     if score.startswith("coverage"):
         nominal = int(score.split("_")[1])
@@ -326,4 +294,4 @@ def _draw_score(ax: Axes, skill: Skill, score: str) -> None:
     unit = skill.about["units"]
     shown = NAMES.get(score, f"share inside {score.split('_')[-1]} % interval")
     in_units = f" [{unit}]" if unit and score in ("rmse", "crps") else ""
-    ax.set(xlabel="lead [steps]", ylabel=shown + in_units, xticks=leads)
+    ax.set(xlabel="lead [steps]", ylabel=shown + in_units, xticks=skill.table.lead.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Okabe and Ito's colours, distinct with every common form of colour blindness.
 SAMPLE, CLOSED_FORM, GREY = "#0072B2", "#D55E00", "#595959"
+#: Dots per inch of a figure in a notebook.
+NOTEBOOK_DPI = 110
 #: Width in inches of a column of text; heights follow.
 COLUMN = 4.2
 
@@ -82,6 +85,14 @@ def axes_for(ax: Axes | None) -> Axes:
 def figure_of(ax: Axes) -> Figure:
     """The figure that holds the axes."""
     return cast("Figure", ax.figure)
+
+
+def figure_as_png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file."""
+    file = io.BytesIO()
+    with style():
+        figure.savefig(file, format="png", dpi=NOTEBOOK_DPI)
+    return file.getvalue()
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
 from spdelaw.evaluation.tasks import predict_tier
 from spdelaw.report.data import TIERS, ReportData
-from spdelaw.report.figures.predictions import correlations, pit_histogram
+from spdelaw.report.figures.numbers import (
+    LEVELS,
+    InnovationStatistics,
+    coverage_curve,
+    innovation_statistics,
+)
 from spdelaw.report.plots import Figure, Section, Table, axis, band, layout, packed, panel_title
 
-Array = np.ndarray
-
-#: Levels of the coverage curve.
-LEVELS = np.round(np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]]), 2)
 #: Fewest innovations that make a histogram.
 MIN_INNOVATIONS = 20
 
@@ -23,14 +23,14 @@ def calibration_section(material: ReportData) -> Section:
     check = material.card.check
     z = check.innovations
     lead = (
-        "An innovation is what the law did not see coming: a step of a mode minus its forecast, in "
-        "units of its standard deviation. Under the right law innovations are independent standard "
-        f"normal numbers. {_sentence(check.verdict)}"
+        "An innovation is the error of a one-step forecast of a mode, divided by its standard "
+        "deviation. Under the right law innovations are independent and standard normal. "
+        f"{_sentence(check.verdict)}"
     )
     lead += "".join(f" {_sentence(line)}" for line in check.advice)
     parts: list[Figure | Table] = []
     if (~np.isnan(z)).sum() >= MIN_INNOVATIONS:
-        parts.append(_innovations(z, check.unit))
+        parts.append(_innovations(innovation_statistics(z), check.unit))
     parts += [_coverage(material), _tests(material), _scores(material)]
     return Section("calibration", "Innovations and calibration", lead, tuple(parts))
 
@@ -39,42 +39,42 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _innovations(z: Array, unit: str) -> Figure:
-    middle, density, chance = pit_histogram(z)
+def _innovations(statistics: InnovationStatistics, unit: str) -> Figure:
+    reach = statistics.density_reach
     figure_layout = layout(
         xaxis=axis("probability integral transform", domain=[0.0, 0.44], range=[0, 1]),
         yaxis=axis("density", rangemode="tozero"),
         xaxis2=axis("lag in time steps", domain=[0.57, 1.0], anchor="y2", dtick=1),
         yaxis2=axis("correlation", anchor="x2"),
         annotations=[panel_title("PIT of one-step forecasts: flat if calibrated", 0.0),
-                     panel_title(f"correlation of each {unit} with its past: zero", 0.57)],
+                     panel_title(f"autocorrelation of each {unit}: zero if right", 0.57)],
         bargap=0.06, showlegend=False,
     )  # fmt: skip
     traces = [
-        {"type": "bar", "x": middle.tolist(), "y": density.tolist(), "marker": {"color": "@data"},
+        {"type": "bar", "x": statistics.bins.tolist(), "y": statistics.density.tolist(),
+         "marker": {"color": "@data"},
          "hovertemplate": "PIT %{x:.3f}: density %{y:.3f}<extra></extra>"},
-        *band([0, 1], np.full(2, 1 - chance), np.full(2, 1 + chance), "@neutralband", "",
+        *band([0, 1], np.full(2, 1 - reach), np.full(2, 1 + reach), "@neutralband", "",
               type="scatter"),
         {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [1, 1], "hoverinfo": "skip",
          "line": {"color": "@law", "dash": "dash", "width": 1.5}},
-        *_correlations(z, unit),
+        *_correlations(statistics, unit),
     ]  # fmt: skip
     return Figure(
         "innovations",
-        "Left: histogram of the innovations' probabilities, with the band that chance allows. "
-        f"Right: their correlation in time, one line per {unit}, with its 95 % band.",
+        "Left: histogram of the probability integral transform (PIT), with its 95 % band. "
+        f"Right: autocorrelation of the innovations, one line per {unit}, with its 95 % band.",
         traces,
         figure_layout,
         360,
     )
 
 
-def _correlations(z: Array, unit: str) -> list[dict]:
+def _correlations(statistics: InnovationStatistics, unit: str) -> list[dict]:
     axes = {"xaxis": "x2", "yaxis": "y2", "type": "scatter"}
-    steps, by_series, reach = correlations(z)
-    lags = steps.tolist()
+    lags, reach = statistics.lags.tolist(), statistics.correlation_reach
     traces = band(lags, -reach, reach, "@neutralband", "", **axes)
-    for n, line in enumerate(by_series):
+    for n, line in enumerate(statistics.correlation):
         name = f"{unit} {n + 1}"
         traces.append({
             **axes, "mode": "lines+markers", "x": lags, "y": packed(line), "name": name,
@@ -93,9 +93,7 @@ def _coverage(material: ReportData) -> Figure:
          "line": {"color": "@muted", "dash": "dash", "width": 1.2}, "hoverinfo": "skip"}
     ]  # fmt: skip
     for tier in TIERS:
-        share = _coverage_shares(
-            *predict_tier(material.law, material.observed, tier, material.seed)
-        )
+        share = coverage_curve(*predict_tier(material.law, material.observed, tier, material.seed))
         traces.append({
             "type": "scatter", "mode": "lines+markers", "name": tier, "x": levels,
             "y": packed(100 * share), "marker": {"size": 5},
@@ -105,20 +103,12 @@ def _coverage(material: ReportData) -> Figure:
     return Figure(
         "coverage",
         "Share of held-out values inside intervals of each level: on the diagonal if calibrated. "
-        "'forecast' hides the second half of each path, 'gaps' a random fifth of the values. "
-        "Values of one forecast depend on each other, so with few paths the curve wanders.",
+        "'forecast' holds out the second half of each path, 'gaps' a random fifth of the values. "
+        "The errors of one forecast are correlated, so with few paths the curve is uncertain.",
         traces,
         layout(xaxis=axis("level of the interval (%)", range=[0, 100]),
                yaxis=axis("values inside (%)", range=[0, 101])), 360,
     )  # fmt: skip
-
-
-def _coverage_shares(mean: Array, std: Array, truth: Array) -> Array:
-    there = ~np.isnan(truth) & (std > 0)
-    if not there.any():
-        return np.full(len(LEVELS), np.nan)
-    distance = np.abs(truth - mean)[there] / std[there]
-    return np.array([(distance <= scipy.special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS])
 
 
 def _tests(material: ReportData) -> Table:

@@ -10,12 +10,12 @@ from spdelaw.report.data import Reconstructed, ReportData, curve, point_slider, 
 from spdelaw.report.maps import Canvas
 from spdelaw.report.plots import (
     Bind,
-    Clock,
     Control,
     Cursor,
     Figure,
     Section,
     Swap,
+    TimeLabels,
     axis,
     colour_bar,
     ground,
@@ -55,7 +55,7 @@ def map_figure(material: ReportData, canvas: Canvas, paths: Reconstructed) -> Fi
     at, place_control = point_slider(material, paths.observed[0], PLACES)
     most = min(MAPS, max(ALL_MAPS // len(paths.labels), 12))
     maps, line = thinned(len(paths.times), most), thinned(len(paths.times), TIMES)
-    when, along = material.clock(paths.times[maps]), material.clock(paths.times[line])
+    when, along = material.time_labels(paths.times[maps]), material.time_labels(paths.times[line])
     start = len(maps) // 2
     fields = _map_values(material, canvas, paths, maps)
     # One point over time: (path, point, time).
@@ -174,8 +174,8 @@ def field_section(material: ReportData) -> Section:
     missing = 100 * material.missing
     gaps = f"{missing:.3g} % of the values are missing (grey). " if missing else ""
     lead = (
-        f"{gaps}The law fills gaps and removes observation noise; what it leaves over should look "
-        "like noise without a pattern. Move the slider to walk through time."
+        f"{gaps}The law fills gaps and removes observation noise. The difference should look like "
+        "noise without a pattern. The slider selects the time."
     )
     figures = []
     for field_data in material.each:
@@ -192,7 +192,7 @@ def field_section(material: ReportData) -> Section:
 def _image_figure(material: ReportData, paths: Reconstructed) -> Figure:
     some = thinned(len(material.points), POINTS)
     observed, mean, reach, times, labels = paths.at(thinned(len(paths.times), IMAGE_TIMES), some)
-    when, points = material.clock(times), material.points[some]
+    when, points = material.time_labels(times), material.points[some]
     difference = observed - mean
     colours = scale(np.concatenate([observed.ravel(), mean.ravel()]))
     x, start = when.positions, len(when.positions) // 2
@@ -240,7 +240,7 @@ def _profile_limits(observed: Array, mean: Array, reach: Array) -> list[float]:
     return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
 
 
-def _image_layout(material: ReportData, when: Clock, limits: list[float]) -> dict:
+def _image_layout(material: ReportData, when: TimeLabels, limits: list[float]) -> dict:
     columns = ((0.0, 0.29), (0.325, 0.615), (0.70, 0.99))
     titles = ("observed", "reconstructed", "observed minus reconstructed")
     top = [0.46, 0.97]

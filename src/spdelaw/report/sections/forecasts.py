@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from spdelaw.errors import InputError
 from spdelaw.evaluation.forecast_skill import Skill
 from spdelaw.report.data import ReportData, point_slider
-from spdelaw.report.figures.predictions import BANDS
+from spdelaw.report.figures.numbers import BAND_PROBABILITIES, forecast_fan, skill_curves
 from spdelaw.report.plots import (
     Bind,
     Cursor,
@@ -21,6 +20,7 @@ from spdelaw.report.plots import (
     Section,
     Table,
     axis,
+    hover_text,
     layout,
     packed,
     panel_title,
@@ -34,8 +34,6 @@ Array = np.ndarray
 
 #: Share of a path that is its history; largest numbers of times and points on the page.
 HISTORY_SHARE, TIMES, POINTS = 0.6, 200, 60
-#: Colours of the bands, wide first, and how many standard deviations they reach.
-BAND_REACH = {0.95: 1.959963984540054, 0.5: 0.6744897501960817}
 
 
 def forecast_section(material: ReportData) -> Section | None:
@@ -45,15 +43,17 @@ def forecast_section(material: ReportData) -> Section | None:
     if path.sizes["time"] - n < 2 or not np.isfinite(path.values[:n]).any():
         return None
     lead = (
-        "The law saw the path up to the dotted line and nothing after it. The dark band should "
-        "hold half of what really happened, the light one 95 %. Observation noise is part of the "
-        "bands. Move the slider to change the place."
+        "The forecast uses the path up to the dotted line. The dark band should contain half of "
+        "the later observations, the light band 95 %. The bands include observation noise. The "
+        "slider selects the place."
     )
-    figures = tuple(field_data.named(_fan_figure(field_data, n)) for field_data in material.each)
-    return Section("forecast", "Forecast against what happened", lead, figures)
+    figures = tuple(
+        field_data.named(_forecast_fan_figure(field_data, n)) for field_data in material.each
+    )
+    return Section("forecast", "Forecast and later observations", lead, figures)
 
 
-def _fan_figure(material: ReportData, n: int) -> Figure:
+def _forecast_fan_figure(material: ReportData, n: int) -> Figure:
     path = material.path(material.shown[0])
     history, later = path.isel(time=slice(n)), path.isel(time=slice(n, None))
     when = later["time"].values[thinned(later.sizes["time"], TIMES)]
@@ -64,11 +64,11 @@ def _fan_figure(material: ReportData, n: int) -> Figure:
     std = (scale * np.sqrt(std**2 + material.noise)[:, x]).T
     mean, observed = (then + scale * mean[:, x]).T, (now + scale * path.values[:, x]).T
     before = thinned(path.sizes["time"], 2 * TIMES)
-    past, future = material.clock(path["time"].values[before]), material.clock(when)
+    past, future = material.time_labels(path["time"].values[before]), material.time_labels(when)
     arrays = {"observed": observed[:, before], "mean": mean}
-    for probability, z in BAND_REACH.items():
+    for probability, (low, high) in forecast_fan(mean, std).bands.items():
         key = f"{100 * probability:g}"
-        arrays |= {f"low{key}": mean - z * std, f"high{key}": mean + z * std}
+        arrays |= {f"low{key}": low, f"high{key}": high}
     start = place_control.start
     traces, binds = _band_traces(arrays, future.positions, start, place_control.name)
     line = {"type": "scatter", "mode": "lines"}
@@ -82,10 +82,11 @@ def _fan_figure(material: ReportData, n: int) -> Figure:
         Bind(len(traces) - 2, "y", "mean", (place_control.name,)),
         Bind(len(traces) - 1, "y", "observed", (place_control.name,)),
     ]
-    end = material.clock(history["time"].values[-1:]).positions[0]
+    end = material.time_labels(history["time"].values[-1:]).positions[0]
     return Figure(
         "forecast",
-        "Forecast of one path from its first part, with 50 % and 95 % bands, beside what happened.",
+        "Forecast of one path from its first part, with 50 % and 95 % bands, and the later "
+        "observations.",
         traces,
         layout(xaxis=axis(past.title, **past.axis), yaxis=axis(material.raw_quantity)), 400,
         controls=(place_control,), binds=tuple(binds),
@@ -99,7 +100,7 @@ def _band_traces(
     """Edges of each band in pairs, the wide band first."""
     traces: list[dict] = []
     binds: list[Bind] = []
-    for probability in BANDS:
+    for probability in BAND_PROBABILITIES:
         key = f"{100 * probability:g}"
         edge = {"type": "scatter", "mode": "lines", "x": when, "line": {"width": 0},
                 "hoverinfo": "skip"}  # fmt: skip
@@ -151,7 +152,7 @@ def skill_section(material: ReportData) -> Section | None:
     if document is None:
         return None
     lead = (
-        "The past, forecast as it would have been done: law and rivals see earlier times only. "
+        "Hindcasts: the law and the reference methods use earlier times only. "
         f"{document['verdict'][:1].upper()}{document['verdict'][1:]}."
     )
     unit = document.get("units", "")
@@ -160,23 +161,21 @@ def skill_section(material: ReportData) -> Section | None:
 
 
 def _skill_figure(document: Mapping[str, Any], unit: str) -> Figure:
-    leads, offset = document["leads"], _method_offset(document["leads"])
+    leads = document["leads"]
     traces: list[dict[str, Any]] = []
     for i, (score, name, _) in enumerate(PANELS):
-        for k, (method, scores) in enumerate(document["scores"].items()):
+        for method, curve in skill_curves(document, score).items():
             colour, mark = LOOKS.get(method, ("@muted", "x"))
-            rows = scores[score]
-            x = [lead + offset * (k - (len(document["scores"]) - 1) / 2) for lead in leads]
+            below, above = curve.bars.tolist()
             traces.append({
                 "type": "scatter", "mode": "lines+markers", "name": method, "legendgroup": method,
-                "showlegend": i == 0, "x": x, "y": [row["estimate"] for row in rows],
+                "showlegend": i == 0, "x": curve.leads.tolist(), "y": curve.estimate.tolist(),
                 "xaxis": "x" if i == 0 else "x2", "yaxis": "y" if i == 0 else "y2",
                 "line": {"color": colour, "width": 2 if method == "law" else 1.2},
                 "marker": {"symbol": mark, "size": 7, "color": colour},
                 "error_y": {"type": "data", "symmetric": False, "thickness": 1, "width": 0,
-                            "color": colour, "array": _bar_lengths(rows, "upper", 1),
-                            "arrayminus": _bar_lengths(rows, "lower", -1)},
-                "hovertemplate": f"{method}: {name} %{{y:.4g}}<extra></extra>",
+                            "color": colour, "array": above, "arrayminus": below},
+                "hovertemplate": f"{hover_text(method)}: {name} %{{y:.4g}}<extra></extra>",
             })  # fmt: skip
     ticks = {"tickvals": list(leads), "ticktext": [str(lead) for lead in leads]}
     right, left = PANELS[1][2], PANELS[0][2]
@@ -195,15 +194,6 @@ def _skill_figure(document: Mapping[str, Any], unit: str) -> Figure:
         f"{100 * document['level']:.0f} % intervals from blocks of origins."
     )
     return Figure("skill", caption, traces, figure_layout, 400)
-
-
-def _method_offset(leads: list[int]) -> float:
-    gaps = [b - a for a, b in itertools.pairwise(leads)]
-    return 0.06 * min(gaps, default=1)
-
-
-def _bar_lengths(rows: list[dict[str, float]], end: str, sign: int) -> list[float]:
-    return [max(sign * (row[end] - row["estimate"]), 0.0) for row in rows]
 
 
 def _score_table(document: Mapping[str, Any], unit: str) -> Table:

@@ -9,6 +9,7 @@ import xarray as xr
 
 from spdelaw.law.law import Law
 from spdelaw.report.data import TIERS, OneField, ReportData
+from spdelaw.report.figures.numbers import error_bars, spectra
 from spdelaw.report.maps import Canvas
 from spdelaw.report.plots import (
     LAW_COLOURS,
@@ -27,7 +28,7 @@ from spdelaw.report.plots import (
     symmetric_scale,
     thinned,
 )
-from spdelaw.report.sections.summary import mode_names, number, rates, true_rates
+from spdelaw.report.sections.summary import mode_names, number
 
 # ---------- Section: shapes of the leading modes
 
@@ -44,8 +45,8 @@ CAPTION = "The first modes over space, scaled so that the square of each has the
 def shapes_section(material: ReportData) -> Section:
     """One map with a list of modes, or a few lines."""
     lead = (
-        "The field is a sum of these shapes, each times a number that changes in time; decay and "
-        "noise of the section above belong to them."
+        "The field is a sum of these shapes, each times a coefficient that changes in time. The "
+        "decay rates and noise variances above describe these coefficients."
     )
     n_fields, material = len(material.each), material.each[0]
     n = min(MAP_MODES if material.canvas else LINE_MODES, material.law.n_modes // n_fields)
@@ -104,10 +105,10 @@ def _mode_lines(material: ReportData, modes: Array) -> Figure:
 # ---------- Section: learned spectra with intervals, and all parameters
 
 
-#: Attribute of `Rates` and the title of its panel.
+#: Attribute of `Spectra` and the title of its panel.
 PANELS = {
-    "decay": "eigenvalue λ<sub>n</sub>: how fast a mode decays",
-    "noise": "noise variance q<sub>n</sub>: how strongly it is forced",
+    "decay": "eigenvalue λₙ: decay rate of the mode",
+    "noise": "noise variance qₙ: strength of the forcing",
 }
 #: Panels side by side, as shares of the width.
 DOMAINS = ((0.0, 0.45), (0.55, 1.0))
@@ -120,50 +121,47 @@ def spectra_section(material: ReportData) -> Section:
     """
     level = 100 * float(material.law.parameters.attrs["interval_level"])
     tables = (_mode_table(material), _scalar_table(material))
-    if rates(material.law) is None:
-        lead = f"Every number of the law with its {level:g} % interval."
+    if spectra(material.law) is None:
+        lead = f"All parameters of the law with {level:g} % intervals."
         return Section("spectra", "What was learned", lead, tables)
     lead = (
-        f"Each mode is a pattern in space that decays at its rate λ and is kicked by noise of "
+        f"Each mode is a pattern in space. It decays at the rate λ and is forced by noise of "
         f"variance q per unit of time. Bars are {level:g} % intervals; a missing bar means that "
-        "the data do not determine the number."
+        "the data do not determine the parameter."
     )
     parts: list[Figure | Table] = [_spectra_figure(material), tables[0]]
     if "drift" in material.law.parameters:
         lead += (
-            " Drift or noise couple these modes: the rates shown are those of the eigenmodes of "
-            "the drift, patterns that decay on their own; some turn while they decay."
+            " Drift or noise couple these modes. The rates shown are those of the eigenmodes of "
+            "the drift, which decay independently of each other; some oscillate while they decay."
         )
         parts.append(_eigenmode_table(material))
     return Section("spectra", "What was learned", lead, (*parts, tables[1]))
 
 
 def _spectra_figure(material: ReportData) -> Figure:
-    rates_by_law = {name: rates(law) for name, law in material.laws.items()}
-    linear_rates = {
-        name: law_rates for name, law_rates in rates_by_law.items() if law_rates is not None
-    }
-    unit, n_modes = next(iter(linear_rates.values())).unit, material.law.n_modes
+    numbers = {name: spectra(law, material.truth) for name, law in material.laws.items()}
+    linear = {name: of_law for name, of_law in numbers.items() if of_law is not None}
+    first, n_modes = next(iter(linear.values())), material.law.n_modes
     traces: list[dict[str, Any]] = []
+    y_axes = []
     for panel, name in enumerate(PANELS):
         axes = {
             "xaxis": f"x{panel + 1 if panel else ''}",
             "yaxis": f"y{panel + 1 if panel else ''}",
         }
-        traces += [_truth_trace(material, name, axes, panel == 0)] if material.truth else []
-        for i, (label, law_rates) in enumerate(linear_rates.items()):
-            values = getattr(law_rates, name)
-            traces.append(_estimate_trace(values, label, i, len(linear_rates), axes, panel == 0))
-    decay, noise = (
-        np.concatenate([getattr(law_rates, name) for law_rates in linear_rates.values()])
-        for name in PANELS
-    )
-    truth = true_rates(material.truth, material.law) if material.truth else (np.zeros(0),) * 2
+        true = getattr(first, f"true_{name}")
+        traces += [_truth_trace(true, axes, panel == 0)] if material.truth else []
+        rows = [getattr(of_law, name) for of_law in linear.values()]
+        for i, (label, values) in enumerate(zip(linear, rows, strict=True)):
+            traces.append(_estimate_trace(values, label, i, len(linear), axes, panel == 0))
+        values = np.concatenate(rows)
+        y_axes.append((np.append(values[:, 0], true), values[:, 2:]))
     figure_layout = layout(
-        xaxis=axis(f"{unit} n", domain=DOMAINS[0], dtick=_tick(n_modes)),
+        xaxis=axis(f"{first.unit} n", domain=DOMAINS[0], dtick=_tick(n_modes)),
         xaxis2=axis("mode n", domain=DOMAINS[1], dtick=_tick(n_modes), anchor="y2"),
-        yaxis=log_axis(np.append(decay[:, 0], truth[0]), decay[:, 2:]),
-        yaxis2=log_axis(np.append(noise[:, 0], truth[1]), noise[:, 2:], anchor="x2"),
+        yaxis=log_axis(*y_axes[0]),
+        yaxis2=log_axis(*y_axes[1], anchor="x2"),
         annotations=[
             panel_title(title, x) for title, (x, _) in zip(PANELS.values(), DOMAINS, strict=True)
         ],
@@ -183,32 +181,24 @@ def _estimate_trace(
     values: np.ndarray, label: str, i: int, n_laws: int, axes: dict[str, str], legend: bool
 ) -> dict[str, Any]:
     estimate, _, lower, upper = values.T
-    bounded = np.isfinite(lower) & np.isfinite(upper)
+    below, above = error_bars(values).tolist()
     shift = 0.16 * (i - 0.5 * (n_laws - 1))
     return {
         "type": "scatter", "mode": "markers", "name": label if n_laws > 1 else "learned",
         "showlegend": legend, **axes,
         "x": (np.arange(1, len(estimate) + 1) + shift).tolist(), "y": estimate.tolist(),
-        "error_y": {
-            "type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
-            "array": np.where(bounded, upper - estimate, 0.0).tolist(),
-            "arrayminus": np.where(bounded, estimate - lower, 0.0).tolist(),
-        },
+        "error_y": {"type": "data", "symmetric": False, "thickness": 1.6, "width": 4,
+                    "array": above, "arrayminus": below},
         "marker": {"color": LAW_COLOURS[i], "symbol": MARKERS[i], "size": 7},
         "customdata": [[f"{lo:.4g}", f"{up:.4g}"] for lo, up in zip(lower, upper, strict=True)],
         "hovertemplate": "mode %{x:.0f}: %{y:.4g} [%{customdata[0]}, %{customdata[1]}]",
     }  # fmt: skip
 
 
-def _truth_trace(
-    material: ReportData, name: str, axes: dict[str, str], legend: bool
-) -> dict[str, Any]:
-    truth: Any = material.truth
-    values = true_rates(truth, material.law)[0 if name == "decay" else 1]
-    n = len(values)
+def _truth_trace(values: np.ndarray, axes: dict[str, str], legend: bool) -> dict[str, Any]:
     return {
         "type": "scatter", "mode": "lines+markers", "name": "truth", "showlegend": legend, **axes,
-        "x": list(range(1, n + 1)), "y": values[:n].tolist(),
+        "x": list(range(1, len(values) + 1)), "y": values.tolist(),
         "line": {"color": "@data", "dash": "dash", "width": 1.5},
         "marker": {"symbol": "circle-open", "size": 12, "color": "@data"},
         "hovertemplate": "truth, mode %{x}: %{y:.4g}",
@@ -228,7 +218,7 @@ def _mode_table(material: ReportData) -> Table:
         [name, *(c for n in names for c in cells(law.parameters[n].values[i]))]
         for i, name in enumerate(mode_names(law))
     ]
-    return Table("Every mode in numbers", header, rows, folded=True)
+    return Table("Parameters of each mode", header, rows, folded=True)
 
 
 def _eigenmode_table(material: ReportData) -> Table:
@@ -240,7 +230,7 @@ def _eigenmode_table(material: ReportData) -> Table:
         row = [str(i + 1)]
         for name in names:
             values = eigenmodes[name].values[i]
-            row += cells(values) if np.isfinite(values[0]) else ("does not turn", "")
+            row += cells(values) if np.isfinite(values[0]) else ("does not oscillate", "")
         rows.append(row)
     return Table("Eigenmodes of the drift", header, rows)
 
@@ -260,7 +250,7 @@ def _scalar_table(material: ReportData) -> Table:
         rows.append(
             ["observation std", f"{std.min():.4g} to {std.max():.4g}", "one for each point"]
         )
-    return Table("Numbers that belong to no mode", ("parameter", "estimate", "interval"), rows)
+    return Table("Other parameters", ("parameter", "estimate", "interval"), rows)
 
 
 def _column_title(name: str, shown: dict[str, str]) -> str:
@@ -271,7 +261,7 @@ def cells(values: np.ndarray) -> tuple[str, str]:
     """Estimate and interval as text."""
     estimate, stderr, lower, upper = values
     if stderr == 0:
-        return f"{estimate:.4g}" if abs(estimate) > 1e-12 else "0", "held or known"
+        return f"{estimate:.4g}" if abs(estimate) > 1e-12 else "0", "fixed"
     if not (np.isfinite(lower) and np.isfinite(upper)):
         return f"{estimate:.4g}", "not determined"
     return f"{estimate:.4g}", f"{lower:.4g} to {upper:.4g}"
@@ -299,14 +289,14 @@ def laws_section(material: ReportData) -> Section | None:
         for name, law in material.laws.items()
     ]
     lead = (
-        "The log-likelihood is that of these data under the exact model with each law's numbers, "
-        f"the log density of their {kinds[0]}, so engines are compared on one scale: higher is "
-        "better, and a difference of one is worth one nat per path. "
+        "The log-likelihood of these data uses the exact model with the parameters of each law: "
+        f"the log density of the {kinds[0]}. Engines are therefore comparable. Higher is better, "
+        "and a difference of one is one nat per path. "
         if len(set(kinds)) == 1
-        else "The log-likelihoods are densities of different numbers, which stand beside them, and "
+        else "The log-likelihoods are densities of different quantities, named in the table, and "
         "cannot be compared. "
     )
-    lead += "Lower CRPS is better; 'inside' should be close to the level."
+    lead += "Lower CRPS is better; 'inside' should be close to the level of the interval."
     return Section(
         "engines", "Laws compared", lead, (Table("The laws on these data", HEADER, rows),)
     )

@@ -16,9 +16,7 @@ from spdelaw.report.plots import Section, Table
 
 def provenance_section(material: ReportData) -> Section:
     """Data, laws and software."""
-    lead = (
-        "All numbers and figures of this page were computed from the data and the laws named here."
-    )
+    lead = "All numbers and figures of this page come from these data and laws."
     parts = (
         Table("Data", ("", ""), _data(material)),
         *(Table(f"Law: {name}", ("", ""), _law(material, name)) for name in material.laws),
@@ -44,7 +42,7 @@ def _data(material: ReportData) -> list[list[str]]:
         rows.insert(2, ["used here", f"the first {used} paths"])
     shown = material.fields.sizes["time"]
     if shown < d["sizes"]["time"]:
-        rows.insert(2, ["figures", f"the first {shown} times; scores and checks are of all"])
+        rows.insert(2, ["figures", f"the first {shown} times; scores and checks use all times"])
     return rows
 
 

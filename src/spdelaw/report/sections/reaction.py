@@ -1,7 +1,6 @@
 """The reaction of a semilinear law as a curve with its band, and its terms.
 
-``f(u) = sum_t theta_t g_t(u) - kappa u`` for the terms that are powers of u, with the standard
-deviation ``(g' Cov(theta) g)^(1/2)``. Of several fields each has a curve, over its own values and
+Of several fields each has a curve, over its own values and
 with the others at their medians; two fields also have a phase plane with their nullclines.
 """
 
@@ -11,23 +10,19 @@ from collections.abc import Callable
 from typing import cast
 
 import numpy as np
-import scipy
 
 from spdelaw.domains.fields import Fields
 from spdelaw.law.law import Law
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import term_values
 from spdelaw.report.data import ReportData
+from spdelaw.report.figures.numbers import BARS, CURVE_QUANTILES, POINTS, reaction_figure
 from spdelaw.report.plots import LAW_COLOURS, Figure, Section, Table, axis, band, layout, packed
 
 Array = np.ndarray
 
-#: Points of the curve, and bars of the histogram below it.
-POINTS, BARS = 121, 40
 #: Colours of few and many values, for the light and the dark theme.
 SHARE_COLOURS = [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]]
-#: Quantiles of the data between which the curve is drawn.
-CURVE_QUANTILES = (0.002, 0.998)
 
 
 def reaction_section(material: ReportData) -> Section | None:
@@ -36,27 +31,17 @@ def reaction_section(material: ReportData) -> Section | None:
     if not isinstance(law.dynamics, Reacting):
         return None
     lead = (
-        "Beyond its linear part the drift is a sum of terms. Where the curve crosses zero "
-        "downwards the reaction holds the field, where it crosses upwards it pushes it away; "
-        "diffusion and terms with slopes come on top. "
+        "The drift is a linear part plus a sum of terms. Where the curve crosses zero downwards "
+        "the reaction is stable, where it crosses upwards it is unstable. The curve leaves out "
+        "diffusion and terms with derivatives. "
         + str(law.info.get("discovery", {}).get("sentence", ""))
     )
     parts: list[Figure | Table] = []
     if len(material.each) > 1:
-        lead += " The curve of a field is drawn with the others at their medians."
+        lead += " Each field has a curve, with the other fields at their medians."
     parts += _curves(material, law.dynamics)
     parts += [_term_table(law), *_candidate_table(law)]
     return Section("reaction", "Reaction", lead.strip(), tuple(parts))
-
-
-def reaction_curve(law: Law, table: Array, u: Array) -> tuple[Array, Array]:
-    """``f(u)`` and its standard deviation from values of the terms, (n_terms, n)."""
-    kappa = float(law.info.get("estimates", {}).get("kappa", 0.0))
-    n = len(table)
-    covariance = np.asarray(law.info.get("term_covariance", np.zeros((n, n))), float)
-    variance = np.einsum("tu,ts,su->u", table, covariance.reshape(n, n), table)
-    values = law.dynamics.parameters["coefficient"] @ table - kappa * u
-    return values, np.sqrt(np.maximum(variance, 0.0))
 
 
 def _curves(material: ReportData, dynamics: Reacting) -> list[Figure | Table]:
@@ -85,32 +70,24 @@ def _curves(material: ReportData, dynamics: Reacting) -> list[Figure | Table]:
 
 
 def _curve(material: ReportData, terms: Callable[[Array], Array]) -> Figure:
-    law, values = material.law, material.fields.values
-    observed = values[np.isfinite(values)]
-    low, high = np.quantile(observed, CURVE_QUANTILES)
-    u = np.linspace(low, high, POINTS)
-    f, std = reaction_curve(law, terms(u), u)
-    level = float(law.parameters.attrs["interval_level"])
-    z = float(scipy.special.ndtri(0.5 + 0.5 * level))
-    count, edges = np.histogram(observed, BARS, (low, high))
-    x = u.tolist()
-    name = f"{100 * level:g} % band"
+    curve = reaction_figure(material.law, material.fields.values, terms)
+    x, name = curve.values.tolist(), f"{100 * curve.level:g} % band"
     traces = [
-        *band(x, f - z * std, f + z * std, "@lawband", name, type="scatter"),
-        {"type": "scatter", "mode": "lines", "x": x, "y": packed(f), "name": "reaction",
-         "line": {"color": "@law", "width": 2},
+        *band(x, curve.low, curve.high, "@lawband", name, type="scatter"),
+        {"type": "scatter", "mode": "lines", "x": x, "y": packed(curve.reaction),
+         "name": "reaction", "line": {"color": "@law", "width": 2},
          "hovertemplate": "%{x:.3g}: %{y:.3g}<extra></extra>"},
         {"type": "scatter", "mode": "lines", "x": [x[0], x[-1]], "y": [0, 0], "hoverinfo": "skip",
          "showlegend": False, "line": {"color": "@muted", "dash": "dash", "width": 1.2}},
-        {"type": "bar", "x": (0.5 * (edges[1:] + edges[:-1])).tolist(),
-         "y": (count / count.sum()).tolist(), "yaxis": "y2", "name": "values of the data",
-         "marker": {"color": "@data"}, "hovertemplate": "%{y:.1%} near %{x:.3g}<extra></extra>"},
+        {"type": "bar", "x": curve.bins.tolist(), "y": curve.share.tolist(), "yaxis": "y2",
+         "name": "values of the data", "marker": {"color": "@data"},
+         "hovertemplate": "%{y:.1%} near %{x:.3g}<extra></extra>"},
     ]  # fmt: skip
     return Figure(
         "reaction",
-        "What the reaction does to a value of the field, in its units by time, with the band of "
-        "its coefficients. Below: how often the data have each value. Where there are few, the "
-        "curve is a continuation of the terms and not of the data.",
+        "Rate of change of the field by the reaction at each value, with the band from the "
+        "uncertainty of the coefficients. Below: histogram of the data. Where there are few data, "
+        "the curve is an extrapolation.",
         traces,
         layout(
             xaxis=axis(material.quantity, anchor="y2"),
@@ -142,13 +119,12 @@ def _phase_plane(material: ReportData, dynamics: Reacting, names: tuple[str, ...
         traces.append(
             {"type": "contour", "x": fine[0].tolist(), "y": fine[1].tolist(), "z": packed(drift),
              "contours": {"coloring": "none", "start": 0, "end": 0, "size": 1}, "line": line,
-             "name": f"{name} rests", "showlegend": True, "hoverinfo": "skip"}
+             "name": f"nullcline of {name}", "showlegend": True, "hoverinfo": "skip"}
         )  # fmt: skip
     return Figure(
         "plane",
-        f"Pairs of values of {names[0]} and {names[1]} at one place and time (darker: more), and "
-        "the lines on which the reaction leaves either field where it is. Where they cross, both "
-        "rest.",
+        f"Values of {names[0]} and {names[1]} at the same place and time (darker: more), and the "
+        "nullclines, on which the reaction of a field is zero. Where they cross is a fixed point.",
         traces,
         layout(xaxis=axis(names[0]), yaxis=axis(names[1])),
         430,
@@ -161,13 +137,13 @@ def _term_table(law: Law) -> Table:
     rows = []
     for name in map(str, table["term"].values):
         estimate, error, lower, upper = table.sel(term=name).values
-        shown = "held" if error == 0 else f"{error:.3g}"
+        shown = "fixed" if error == 0 else f"{error:.3g}"
         other = f"{robust[name]:.3g}" if name in robust else ""
         rows.append([name, f"{estimate:.4g}", f"[{lower:.4g}, {upper:.4g}]", shown, other])
     header = ("term", "coefficient", level, "standard error", "robust error")
     note = (
-        "The robust error also holds where the model is not quite right; where it is much larger, "
-        "trust it. Coefficients are those at this number of modes."
+        "The robust error is also valid if the model is slightly wrong; prefer it where it is much "
+        "larger. The coefficients depend on the number of modes."
     )
     return Table("Terms", header, rows, note=note)
 
@@ -181,5 +157,5 @@ def _candidate_table(law: Law) -> list[Table]:
         chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
         rows.append([row["terms"], shown, f"{row['bic']:.1f}", chosen])
     header = ("terms", "log-likelihood", "BIC above the best", "chosen")
-    note = "The last column: how often records resampled in blocks choose the same terms."
+    note = "Last column: share of block-bootstrap samples that select the same terms."
     return [Table("Candidates", header, rows, folded=True, note=note)] if rows else []

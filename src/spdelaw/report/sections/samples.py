@@ -188,8 +188,8 @@ def _quantiles(at: Array, values: Array) -> Compared:
 def moments_section(material: ReportData) -> Section:
     """Both statistics of each field, or the energy alone where paths have their own times."""
     lead = (
-        f"The same two statistics of the data and of {DRAWS} data sets drawn from the law with the "
-        "same gaps and noise. About 95 % of the points should lie inside the band."
+        f"Two statistics of the data and of {DRAWS} data sets drawn from the law with the same "
+        "gaps and noise. About 95 % of the points should lie inside the band."
     )
     figures = tuple(
         field_data.named(_moments_figure(field_data, *statistics))
@@ -202,11 +202,11 @@ def _moments_figure(material: ReportData, over_time: Compared | None, energy: Co
     single = material.fields.sizes["path"] < 2
     title = "mean square about the law's mean" if single else "spatially averaged variance"
     right = (0.57, 1.0) if over_time is not None else (0.0, 1.0)
-    titles = [panel_title("energy of each mode, E c<sub>n</sub><sup>2</sup>", right[0])]
+    titles = [panel_title("energy of each mode, E cₙ²", right[0])]
     traces: list[dict] = []
     axes: dict[str, dict] = {}
     if over_time is not None:
-        when = material.clock(over_time.at)
+        when = material.time_labels(over_time.at)
         traces += _comparison_traces(over_time, when.positions, "")
         axes |= {
             "xaxis": axis(when.title, domain=[0.0, 0.44], **when.axis),
@@ -259,7 +259,7 @@ def sample_maps(
     """Maps of paths (time, point) that share their times; land is empty in draws, too."""
     times = observed[0]["time"].values
     at = thinned(len(times), min(MAP_TIMES, max(ALL_TIMES // len(observed), 8)))
-    when, start = material.clock(times[at]), len(at) // 2
+    when, start = material.time_labels(times[at]), len(at) // 2
     rows = {"data": [path.values[at] for path in observed], "draw": [path[at] for path in drawn]}
     arrays = {
         name: canvas.shown(np.where(material.ever_observed, np.stack(row), np.nan))
@@ -316,11 +316,11 @@ IMAGE_TIMES, POINTS = 200, 100
 def samples_section(material: ReportData) -> Section:
     """Data above, draws below, on one colour scale."""
     lead = (
-        "New paths drawn from the learned law, observation noise included, at the times and "
-        "points of the data. If the law is right, nobody can tell the two rows apart."
+        "New paths drawn from the learned law with observation noise, at the times and points of "
+        "the data. If the law is right, data and draws look alike."
     )
     figures = tuple(field_data.named(_samples_figure(field_data)) for field_data in material.each)
-    return Section("samples", "Sample paths beside data", lead, figures)
+    return Section("samples", "Data and sample paths", lead, figures)
 
 
 def _samples_figure(material: ReportData) -> Figure:
@@ -348,7 +348,7 @@ def _image_rows(material: ReportData, observed: list[xr.DataArray], drawn: list[
             suffix = "" if number == 1 else str(number)
             x0 = column * (width + 0.04)
             t, x = thinned(len(path), IMAGE_TIMES), thinned(path.shape[1], POINTS)
-            when = material.clock(observed[column]["time"].values[t])
+            when = material.time_labels(observed[column]["time"].values[t])
             bar = colour_bar("", 0.95, len=1.0) if number == 1 else {}
             traces.append(image(path[np.ix_(t, x)], when.positions, material.points[x],
                                 suffix, **colours, **bar))  # fmt: skip

@@ -13,41 +13,11 @@ from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
-from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
-
-# ---------- Decay rates and noise variances of a law with intervals
-
+from spdelaw.report.figures.numbers import spectra
 
 Array = np.ndarray
-
-
-class Rates(NamedTuple):
-    """Parameters of drift and noise that a report shows.
-
-    Attributes:
-        decay: decay rate of each mode, or of each eigenmode of a drift that couples modes;
-            (n, 4), estimate, standard error and interval.
-        noise: noise variance of each mode; (n_modes, 4).
-        unit: "mode", or "eigenmode", that ``decay`` runs over.
-    """
-
-    decay: Array
-    noise: Array
-    unit: str
-
-
-def rates(law: Law) -> Rates | None:
-    """Of a linear law; None for others, which have no such numbers."""
-    p = law.parameters
-    if not isinstance(law.dynamics, Linear):
-        return None
-    if "eigenvalue" in p:
-        return Rates(p["eigenvalue"].values, p["noise_variance"].values, "mode")
-    diagonal = np.arange(law.n_modes)
-    decay, noise = law.eigenmodes()["decay_rate"].values, p["noise_covariance"].values
-    return Rates(decay, noise[diagonal, diagonal], "eigenmode")
 
 
 def mode_names(law: Law) -> list[str]:
@@ -58,16 +28,6 @@ def mode_names(law: Law) -> list[str]:
     return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
 
 
-def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:
-    """Decay rates and noise variances of an equation, in the order of the law's."""
-    n = min(law.n_modes, truth.n_modes)
-    if "eigenvalue" in law.parameters:
-        return np.diag(truth.drift_matrix)[:n], truth.noise_variance[:n]
-    # A pair of complex eigenvalues is one eigenmode.
-    eigenvalues = np.linalg.eigvals(truth.drift_matrix[:n, :n])
-    return np.sort(eigenvalues[eigenvalues.imag >= 0].real), truth.noise_variance[:n]
-
-
 # ---------- The summary: what was learned, how certain, does the model fit
 
 
@@ -75,6 +35,8 @@ def true_rates(truth: SpectralSPDE, law: Law) -> tuple[Array, Array]:
 SHARP_WIDTH, LOOSE_WIDTH = 0.15, 1.0
 #: The largest relative half-width that is printed.
 WIDEST = 10.0
+#: Short answer where intervals mean nothing.
+DO_NOT_RELY = "Do not rely on these intervals: the model does not fit the data"
 #: Sentences of advice on a card.
 MAX_ADVICE = 3
 
@@ -95,7 +57,7 @@ class Answer(NamedTuple):
     mood: str
 
 
-def answers(material: ReportData) -> tuple[Answer, Answer, Answer]:
+def summary_text(material: ReportData) -> tuple[Answer, Answer, Answer]:
     """What was learned, how certain, does it fit."""
     return _learned(material), _certainty(material), _fits(material)
 
@@ -103,39 +65,39 @@ def answers(material: ReportData) -> tuple[Answer, Answer, Answer]:
 def _learned(material: ReportData) -> Answer:
     law, sizes = material.law, material.description["sizes"]
     sentences = [
-        f"From {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
+        f"Fitted to {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
         f"{law.info.n_points} points, {_location(material)}.",
         *_dynamics_sentences(material),
         _noise_sentence(material),
     ]
     steps = law.info.get("preparation", [])
-    sentences += [f"Before the fit: {'; '.join(steps)}."] if steps else []
+    sentences += [f"Preprocessing: {'; '.join(steps)}."] if steps else []
     other = material.source.get("same")
     if other == "no":
         sentences.append(
-            f"It is judged here on other data: {_count(sizes['path'], 'path')} of "
+            f"Scores and tests below use other data: {_count(sizes['path'], 'path')} of "
             f"{sizes['time']} times."
         )
     elif other == "yes":
-        sentences.append("It is judged here on the very data it was learned from.")
-    return Answer("What was learned", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
+        sentences.append("Scores and tests below use the data that the law was fitted to.")
+    return Answer("What was learned?", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
 
 
 def _dynamics_sentences(material: ReportData) -> list[str]:
     """Slowest and fastest mode and the strongest noise, or the name of other dynamics."""
-    law_rates = rates(material.law)
+    numbers = spectra(material.law)
     if isinstance(material.law.dynamics, Reacting):
         return _equations(material.law)
-    if law_rates is None:
+    if numbers is None:
         return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
-    lam, noise, kind = law_rates
+    lam, noise, kind = numbers.decay, numbers.noise, numbers.unit
     slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
     unit = _time_unit(material)
     return [
-        f"The slowest pattern is {kind} {slow + 1}: it forgets its past within "
-        f"{_memory_time(lam[slow], unit)}. The fastest, {kind} {fast + 1}, does so within "
+        f"The slowest pattern is {kind} {slow + 1}, with the e-folding time "
+        f"{_memory_time(lam[slow], unit)}. The fastest is {kind} {fast + 1}, with "
         f"{_memory_time(lam[fast], unit)}.",
-        f"Forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
+        f"The random forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
     ]
 
 
@@ -167,13 +129,13 @@ def _noise_sentence(material: ReportData) -> str:
     law = material.law
     std = np.sqrt(np.mean(law.observation_variance))
     if std == 0:
-        return "No observation noise was found."
-    sentence = f"An observation has noise of standard deviation {std:.3g}"
+        return "The fit found no observation noise."
+    sentence = f"The observation noise has a standard deviation of {std:.3g}"
     if not isinstance(law.dynamics, Linear):
         return f"{sentence}."
     total = float(law.equation.variance([law.times[-1]]).values[0].sum())
     size = np.sqrt(total / law.domain.volume)
-    return f"{sentence}, beside {size:.3g} for the field's own fluctuation."
+    return f"{sentence}; that of the field itself is {size:.3g}."
 
 
 def _certainty(material: ReportData) -> Answer:
@@ -192,22 +154,22 @@ def _certainty(material: ReportData) -> Answer:
         f"{_relative_width(float(np.median(w)))} around {what}"
         for what, w in zip(_judged_intervals(law), parts, strict=True)
     ]
-    sentences = [f"The typical {level:g} % interval reaches {' and '.join(half)}."] * bool(half)
+    sentences = [f"A typical {level:g} % interval is {' and '.join(half)}."] * bool(half)
     if not lost:
-        sentences.append(f"All {len(widths)} numbers of the modes are determined.")
+        sentences.append(f"The data determine all {len(widths)} parameters of the modes.")
     else:
         sentences.append(
-            f"{lost} of {len(widths)} numbers are not determined by these data; do not quote them."
+            f"The data do not determine {lost} of {len(widths)} parameters; do not quote these."
         )
     sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
     if lost > len(widths) // 3 or middle > LOOSE_WIDTH:
-        return Answer("How sure", "Only roughly", sentences, "bad")
+        return Answer("How certain?", "Roughly", sentences, "bad")
     if not material.card.check.fits:
-        sentences.append("The model does not fit: these intervals are too narrow for the truth.")
-        return Answer("How sure", "Not, as the model does not fit", sentences, "bad")
+        sentences.append("The intervals assume that the model is right, so they are too narrow.")
+        return Answer("How certain?", DO_NOT_RELY, sentences, "bad")
     if middle > SHARP_WIDTH or lost:
-        return Answer("How sure", "Fairly", sentences, "fair")
-    return Answer("How sure", "Sharply", sentences, "good")
+        return Answer("How certain?", "Fairly", sentences, "fair")
+    return Answer("How certain?", "Precisely", sentences, "good")
 
 
 def _relative_width(share: float) -> str:
@@ -219,9 +181,9 @@ def _relative_width(share: float) -> str:
 
 def _judged_intervals(law: Law) -> dict[str, Array]:
     """Intervals (n, 4) to judge: of the two spectra, or of the parameters of other dynamics."""
-    law_rates = rates(law)
-    if law_rates is not None:
-        return {"an eigenvalue": law_rates.decay, "a noise variance": law_rates.noise}
+    numbers = spectra(law)
+    if numbers is not None:
+        return {"an eigenvalue": numbers.decay, "a noise variance": numbers.noise}
     intervals = {
         str(n).replace("_", " "): v.values.reshape(-1, 4) for n, v in law.parameters.items()
     }
@@ -242,8 +204,8 @@ def _fits(material: ReportData) -> Answer:
         share = card.tiers[tier].coverage
         if np.isfinite(share):
             sentences.append(
-                f"{100 * card.level:g} % intervals held {100 * share:.1f} % of the hidden values "
-                f"{text}."
+                f"{100 * card.level:g} % intervals contain {100 * share:.1f} % of the held-out "
+                f"values {text}."
             )
     if card.distance is not None:
         sentences.append(_against_truth(card.distance))
@@ -252,23 +214,23 @@ def _fits(material: ReportData) -> Answer:
     if check.fits:
         return Answer("Does the model fit?", "Yes", sentences, "good")
     sentences += [f"What to try: {line}." for line in check.advice[:MAX_ADVICE]]
-    sentences.append("Numbers above describe the best law of this form, not the truth.")
+    sentences.append("The parameters describe the closest law of this form, not the true one.")
     return Answer("Does the model fit?", "No", sentences, "bad")
 
 
 def _against_truth(distance: dict[str, Any]) -> str:
     sentence = (
-        "The truth is known here: the largest error of a spectrum is "
+        "The true equation is known here: the largest error of a spectrum is "
         f"{distance['largest_z']:.1f} standard errors"
     )
     if not np.isfinite(distance["kl_per_path"]):
         return (
             sentence
-            + "; the initial states are of different kinds, so their laws have no distance."
+            + "; the initial states are of different kinds, so the KL divergence is not defined."
         )
     return (
-        f"{sentence}, and the distance of the laws (KL) is {distance['kl_per_path']:.2g} nats per "
-        f"path where maximum likelihood makes {distance['kl_limit']:.2g} on average."
+        f"{sentence}, and the KL divergence from the true law is {distance['kl_per_path']:.2g} "
+        f"nats per path (maximum likelihood gives {distance['kl_limit']:.2g} on average)."
     )
 
 

@@ -1,0 +1,120 @@
+"""Scores of predictions: of single values, summed by unit, with one bootstrap for differences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+Array = np.ndarray
+
+#: Levels of the intervals whose coverage is counted, in percent.
+LEVELS = (50, 80, 95)
+#: Name of the mean square error, whose root is shown, and of the log density: larger is better.
+RMSE, LOG_DENSITY = "rmse", "log score"
+
+
+def score_names(levels: tuple[float, ...] = LEVELS) -> tuple[str, ...]:
+    """Names of `value_scores`."""
+    return (RMSE, "crps", "log_score", *(f"coverage_{level:g}" for level in levels))
+
+
+def value_scores(
+    mean: Array, std: Array, truth: Array, levels: tuple[float, ...] = LEVELS
+) -> Array:
+    """Scores of ``N(mean, std^2)`` at each value, (score, n), named by `score_names`.
+
+    Squared error; continuous ranked probability score; ``-log`` density in nats; and for each
+    level whether the central interval of so many percent holds the value.
+    """
+    error, least = mean - truth, np.maximum(std, 1e-300)
+    with np.errstate(over="ignore"):
+        z = error / least
+        minus_log = 0.5 * z**2 + np.log(least) + 0.5 * np.log(2 * np.pi)
+    inside = [np.abs(z) <= scipy.special.ndtri(0.5 + level / 200) for level in levels]
+    return np.stack([error**2, gaussian_crps(mean, std, truth), minus_log, *inside])
+
+
+def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
+    """Continuous ranked probability score of ``N(mean, std^2)``, in the unit of the field.
+
+    ``s [ z (2 F(z) - 1) + 2 f(z) - 1/sqrt(pi) ]`` with ``z = (x - m)/s``; ``|x - m|`` for s = 0.
+    """
+    certain = std <= 0
+    s = np.where(certain, 1.0, std)
+    z = (truth - mean) / s
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    score = s * (z * (2 * scipy.special.ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+    return np.where(certain, np.abs(truth - mean), score)
+
+
+class ScoreTable(NamedTuple):
+    """Scores of several predictors on the same values, as sums by unit.
+
+    A unit is what a bootstrap draws as a whole: a path, a stretch of time or a forecast origin.
+    All predictors share the draws, so that intervals of differences are those of pairs.
+
+    Attributes:
+        scores: names; `RMSE` stands for squared errors.
+        sums: (unit, predictor, score).
+        counts: values behind the sums, (unit,).
+    """
+
+    scores: tuple[str, ...]
+    sums: Array
+    counts: Array
+
+    def means(self, weights: Array | None = None) -> Array:
+        """Mean scores (..., predictor, score) of units with weights (..., unit), 1 by default."""
+        weights = np.ones(len(self.counts)) if weights is None else weights
+        total = np.asarray(weights @ self.counts, float)
+        total = np.where(total > 0, total, np.nan)
+        mean = np.tensordot(weights, self.sums, 1) / total[..., None, None]
+        squares = [name == RMSE for name in self.scores]
+        mean[..., squares] = np.sqrt(mean[..., squares])
+        return mean
+
+    def draws(self, replicates: int, seed: int, length: int = 1) -> Array:
+        """`means` of bootstrap replicates, which draw blocks of neighbouring units."""
+        usable = np.flatnonzero(self.counts > 0)
+        weights = np.zeros((replicates, len(self.counts)))
+        if len(usable):
+            rows = usable[block_bootstrap(len(usable), length, replicates, seed)]
+            np.add.at(weights, (np.arange(replicates)[:, None], rows), 1.0)
+        return self.means(weights)
+
+    def differences(self, level: float, replicates: int, seed: int) -> Array:
+        """Each predictor less the best by a score, with an interval; (predictor, score, 3)."""
+        means = self.means()
+        sign = np.array([-1.0 if name == LOG_DENSITY else 1.0 for name in self.scores])
+        best = (np.argmin(sign * means, axis=0), np.arange(len(self.scores)))
+        draws = self.draws(replicates, seed)
+        ends = interval(draws - draws[:, *best][:, None], level)
+        return np.stack([means - means[best], *ends], axis=-1)
+
+    def is_clearly_worse(self, predictor: int, other: int, score: str, margin: float) -> bool:
+        """Whether a predictor's sum exceeds another's by a margin in standard errors over units."""
+        sums = self.sums[..., self.scores.index(score)]
+        gaps = sums[:, predictor] - sums[:, other]
+        return bool(gaps.sum() > margin * np.sqrt(len(gaps)) * gaps.std(ddof=1))
+
+
+def skill_of(means: Array) -> Array:
+    """``1 - MSE(first) / MSE(predictor)`` from `ScoreTable.means`, RMSE first; (..., predictor)."""
+    rmse = means[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1.0 - (rmse[..., :1] / rmse) ** 2
+
+
+def interval(draws: Array, level: float) -> Array:
+    """Lower and upper end of the central interval of replicates (replicate, ...); (2, ...)."""
+    return np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+
+
+def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
+    """Units of each replicate: blocks of neighbours with replacement; (replicates, n)."""
+    length = max(1, min(length, n))
+    generator = np.random.default_rng(seed)
+    starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
+    return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
