@@ -40,4 +40,4 @@ def same_law(one: sl.Law, two: sl.Law, tolerance: float = 1e-9) -> None:
     for name in one.parameters:
         size = np.abs(estimates(one, name)).max() + estimates(one, name, "stderr")
         gap = np.abs(estimates(one, name) - estimates(two, name))
-        assert (gap <= tolerance * size).all(), name
+        assert (gap <= tolerance * size).all(), (name, gap / size)

@@ -39,9 +39,18 @@ def test_few_paths_that_start_apart(n_paths, noise):
     assert float(std) == pytest.approx(noise, rel=0.05)
 
 
-def test_few_paths_with_one_start_share_it():
+def test_noisy_paths_with_one_start_have_variances_compatible_with_zero():
+    """They cost nothing: the law is that of a common start."""
     data = sl.simulate(heat(N), 3, TIMES, POINTS, seed=1, observation_std=0.05)
-    assert sl.fit(data, INTERVAL, N, mean="zero").initial.kind == "deterministic"
+    law, common = (
+        sl.fit(data, INTERVAL, N, mean="zero", initial=word) for word in ("auto", "deterministic")
+    )
+    assert law.initial.kind == "gaussian"
+    assert (law.parameters.initial_variance.sel(statistic="lower") == 0).all()
+    error = common.parameters.eigenvalue.sel(statistic="stderr")
+    gap = (law.parameters - common.parameters).eigenvalue.sel(statistic="estimate")
+    assert float(np.abs(gap / error).max()) < 0.1
+    assert law.info["log_likelihood"] > common.info["log_likelihood"] - 1e-3
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])

@@ -42,6 +42,7 @@ def search(objective, scale, seconds=0.0, **words):
         exact_information=lambda x: None,
         expected_information=lambda x: None,
     )
+    posterior.with_mean_held = lambda x: (posterior, 0.0)
     return maximise(posterior, **words)
 
 

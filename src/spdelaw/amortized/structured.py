@@ -428,7 +428,7 @@ def fit_structured(job: Job) -> Law:
     clock = time.perf_counter()
     # The maximum over all paths from where the batches led, and a note where that was not near.
     posterior, notes = run.posterior.moved(run.x), problem.notes
-    maximum = estimate(posterior, search=False)
+    maximum = estimate(posterior, near=True)
     if not maximum.optimum.converged:
         maximum, notes = estimate(posterior), (*notes, FAR_FROM_MAXIMUM_NOTE)
     seconds |= {"training": snapshot.seconds, "finish": time.perf_counter() - clock}

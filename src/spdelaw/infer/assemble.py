@@ -15,7 +15,8 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer.model import Model
 from spdelaw.infer.optimise import Estimate, Fit
-from spdelaw.infer.uncertainty import STATIONARY, likelihood_ends
+from spdelaw.infer.parameters import Squared
+from spdelaw.infer.uncertainty import STATIONARY, likelihood_ends, normal_quantile
 from spdelaw.law.io import coordinates_dataset
 from spdelaw.law.law import Law, state_space_law
 from spdelaw.law.likelihood import Numbers, density_entries, statistics_density
@@ -226,6 +227,20 @@ def _operator_quantity(estimate: Estimate, part: str, n: int, coupled: bool) -> 
     return Quantity(operators.as_matrix(value), operators.as_matrix(error), is_positive)
 
 
+def initial_variance_ends(estimate: Estimate, n_modes: int, level: float) -> dict[str, Array]:
+    """Ends of the intervals of initial variances, by name; from zero where that is compatible.
+
+    ``unit^2 (|phi| -+ z error)^2``, where the coordinates are roots.
+    """
+    part = estimate.parametrisation.parts.get("initial_variance")
+    if not isinstance(part, Squared):
+        return {}
+    phi = np.abs(estimate.full[estimate.parametrisation.slices["initial_variance"]])
+    reach = normal_quantile(level) * estimate.errors("initial_variance")
+    roots = np.stack([np.maximum(phi - reach, 0.0), phi + reach], axis=-1)
+    return {"initial_variance": (np.asarray(part.unit)[:, None] * roots)[:n_modes] ** 2}
+
+
 def _row_norms(roots: Array) -> Array:
     return np.sqrt((roots**2).sum(-1))
 
@@ -296,8 +311,11 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
     kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
     ends, profiled, n_for_ends = (
-        likelihood_ends(estimate, fit.n_modes, level) if profile and is_linear else ({}, [], 0)
+        likelihood_ends(estimate, fit.n_modes, level, all_means=model.mean == "constant")
+        if profile and is_linear
+        else ({}, [], 0)
     )
+    ends |= initial_variance_ends(estimate, fit.n_modes, level)
     seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
     entries = {"warnings": notes, "identifiability": report, "profiled": profiled}
     entries |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}

@@ -32,10 +32,8 @@ INCREMENT_LAGS = (1, 2, 3, 4)
 INTERRUPTION = 10.0
 #: Rows per block whose Gram matrices are inverted for their mean.
 INVERTED_ROWS = 200
-#: Spread of first states, in variances of their noise, above which paths start apart.
-APART = 4.0
-#: Share of the last spread over paths up to which they start alike, where noise is not known.
-ALIKE = 0.4
+#: Spread of first states, relative to the energy of their mode, that is rounding.
+SAME_START = 1e-12
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
 
@@ -93,8 +91,9 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     mean = squares / max(rows, 1)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
-    n_steps = n_times - 1
-    estimates = (lam, q, rho, energy, *first_states(collapsed), collapsed.n_paths, n_steps, span)
+    n_steps, (start, spread) = n_times - 1, first_states(collapsed)
+    spread = np.where(np.isnan(spread), energy, spread)
+    estimates = (lam, q, rho, energy, start, spread, collapsed.n_paths, n_steps, span)
     return MomentEstimates(*estimates, variance, collapsed.n_values)
 
 
@@ -254,24 +253,22 @@ def _interrupted(step: Array, typical: Array) -> Array:
 # ---------- First states
 
 
-def initial_state(model: Model, spread: Array, noise: Array, n_paths: int) -> Decision:
-    """Kind of the initial state: as the model says, or by whether paths start apart.
+def initial_state(model: Model, moments: MomentEstimates) -> Decision:
+    """Kind of the initial state: as the model states it, or by the number of paths.
 
-    Args:
-        model: what is assumed.
-        spread: variance over paths of the first states, (N,).
-        noise: variance that a shared start would show, (N,).
-        n_paths: number of paths.
+    A single path has a first state of its own. Several have a Gaussian one, whose variances may be
+    zero, unless all start alike to rounding.
     """
     if model.initial != "auto":
         return Decision(model.initial, {})
-    if n_paths == 1:
-        return Decision("deterministic", {})
-    apart = bool((spread > noise).any())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(np.nan_to_num(spread / noise).max(initial=0.0))
-    compared = {"spread_over_noise": ratio, "n_paths": n_paths}
-    return Decision("gaussian" if apart else "deterministic", compared)
+    is_gaussian = moments.n_paths > 1 and start_apart(moments)
+    compared = {"n_paths": float(moments.n_paths)}
+    return Decision("gaussian" if is_gaussian else "deterministic", compared)
+
+
+def start_apart(moments: MomentEstimates) -> bool:
+    """Whether the first states of paths differ by more than rounding."""
+    return bool((operators.diagonal(moments.spread) > SAME_START * moments.energy).any())
 
 
 def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
@@ -283,13 +280,8 @@ def first_states(collapsed: Collapsed) -> tuple[Array, Array]:
     if first.shape[1] > 1:
         return first.mean(1), first.var(1)
     if collapsed.n_paths > 1:
-        return pooled_states(collapsed.map(_row_sums, 0), collapsed.n_paths)
+        return pooled_states(collapsed.map(_first_row_sums), collapsed.n_paths)
     return (first[:, 0] if first.size else np.zeros(len(first))), np.zeros(len(first))
-
-
-def last_spread(collapsed: Collapsed) -> Array:
-    """Spread over paths of their last states, by `pooled_states`; (N,)."""
-    return pooled_states(collapsed.map(_row_sums, -1), collapsed.n_paths)[1]
 
 
 def pooled_states(
@@ -302,22 +294,24 @@ def pooled_states(
 
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
-    is the variance of noise where paths are alike, and larger where they are not.
+    is the variance of noise where paths are alike, and larger where they are not. NaN where no
+    degree of freedom remains.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
-    residual_variance = max(float(squares - mean @ vector), 0.0) / max(ranks - int(rank), 1)
+    degrees = ranks - int(rank)
+    residual_variance = max(float(squares - mean @ vector), 0.0) / degrees if degrees else np.nan
     return mean, residual_variance * n_paths / np.maximum(np.diag(gram), 1e-300)
 
 
-def _row_sums(block: Block, row: int) -> tuple[Array, Array, float, int]:
-    """Gram matrices, vectors, ``b' c_hat`` and ranks of a row, summed over paths."""
-    gram, vector = block.gram[row], block.vector[row]
+def _first_row_sums(block: Block) -> tuple[Array, Array, float, int]:
+    """Gram matrices, vectors, ``b' c_hat`` and ranks of the first row, summed over paths."""
+    gram, vector = block.gram[0], block.vector[0]
     if gram.ndim == 2:
         gram = gram[:, None] * np.eye(len(gram))[..., None]
     gram = np.broadcast_to(gram, (*gram.shape[:2], len(block.paths)))
     ranks = np.linalg.matrix_rank(np.moveaxis(gram, -1, 0), hermitian=True)
-    square = float(np.vdot(vector, block.estimate[row]))
+    square = float(np.vdot(vector, block.estimate[0]))
     return gram.sum(-1), vector.sum(-1), square, int(ranks.sum())
 
 

@@ -339,6 +339,24 @@ Evaluate = Callable[[StateSpace], Evaluation]
 #: Information on the numbers of a law of single modes, or None where there is no formula.
 Information = Callable[[StateSpace], Array | None]
 
+
+class HeldMean(NamedTuple):
+    """A likelihood around a mean that is held.
+
+    Attributes:
+        mean, covariance: the mean given the other parameters, (N,) and (N, N).
+        mixed: ``d2 log p / dm dx`` by the full vector, (N, p).
+        evaluate: likelihood and score around that mean.
+        information: on the numbers of the law around it, where there is a formula.
+    """
+
+    mean: Array
+    covariance: Array
+    mixed: Array
+    evaluate: Evaluate
+    information: Information | None
+
+
 #: Directions of the initial mean with less than this share of the largest information drop out.
 INITIAL_TOLERANCE = 1e-9
 #: Groups of coordinates that have one for each mode.
@@ -371,8 +389,7 @@ class LogPosterior:
         separable: whether only shared coordinates couple the modes in the likelihood.
         metric: expected information, where modes are coupled.
         information: observed information, where modes are single.
-        is_rough: whether that is of data less a rough mean: where nothing decays it may be
-            indefinite, and is not used then.
+        held: for a restricted likelihood, its mean held at what it is at a full vector.
         expects: the metric, also where the search does not use it.
         seconds: rough duration of one evaluation.
     """
@@ -390,7 +407,7 @@ class LogPosterior:
     information: Information | None = None
     expects: Metric | None = None
     seconds: float = 0.0
-    is_rough: bool = False
+    held: Callable[[Array], HeldMean] | None = None
 
     def full(self, x: Array) -> Array:
         """Full vector at ``x``."""
@@ -491,12 +508,23 @@ class LogPosterior:
         if self.priors:  # each of a coordinate of its own
             low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
             information[np.diag_indices(len(information))] -= (high - low) / (2.0 * PRIOR_STEP)
-        information = self.columns.T @ information @ self.columns
-        scaled = self.scale[:, None] * information * self.scale
-        is_wrong = self.is_rough and not (
-            np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled)[0] > 0
+        return np.asarray(self.columns.T @ information @ self.columns)
+
+    def with_mean_held(self, x: Array) -> tuple[LogPosterior, Array | float]:
+        """The likelihood around the mean at ``x``, and the information that the mean takes.
+
+        The restricted likelihood has the curvature of the likelihood with its mean held, less
+        ``M' C M`` with ``M = d2 log p / dm dx``. What is left out is that of ``1/2 log |C|``, which
+        is nearly linear in the logarithms of rates and variances.
+        """
+        if self.held is None:
+            return self, 0.0
+        held = self.held(self.full(x))
+        taken = self.columns.T @ held.mixed.T @ held.covariance @ held.mixed @ self.columns
+        plain = dataclasses.replace(
+            self, evaluate=held.evaluate, information=held.information, held=None
         )
-        return None if is_wrong else information
+        return plain, np.nan_to_num(taken)
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
@@ -588,7 +616,7 @@ def log_posterior(
         start: full vector to start from instead.
         separable: whether the data do not couple modes that the law does not couple.
         metric: expected information, where modes are coupled.
-        how: ``information``, ``is_rough`` and ``seconds`` of a `LogPosterior`.
+        how: ``information``, ``held`` and ``seconds`` of a `LogPosterior`.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -642,20 +670,22 @@ def _reversed_inverse(factor: Array) -> Array:
 
 
 def estimate(
-    posterior: LogPosterior, *, polish: bool = True, search: bool = True, rough: bool = False
+    posterior: LogPosterior, *, polish: bool = True, near: bool = False, rough: bool = False
 ) -> Estimate:
     """Maximum of a log-posterior, with the covariance that its curvature gives.
 
     Args:
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
-        search: False takes the start as close to the maximum: Newton steps alone.
+        near: takes the start as close to the maximum: Newton steps alone, if they get there.
         rough: only a value to compare laws by, good to a fraction of a nat.
     """
-    if posterior.metric is not None and search:
+    if posterior.metric is not None and not (near and polish):
         posterior, optimum = _search_in_metric(posterior, polish)
+    elif near and polish:
+        posterior, optimum = _newton_then_search(posterior)
     else:
-        optimum = maximise(posterior, polish=polish, search=search, rough=rough)
+        optimum = maximise(posterior, polish=polish, rough=rough)
     full = posterior.full(optimum.x)
     if polish:
         root = _root_of_inverse(optimum, posterior.scale)
@@ -692,13 +722,18 @@ def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosteri
             return fast, near
         posterior = dataclasses.replace(posterior, base=fast.full(near.x))
         n_evaluations += near.n_evaluations
+    posterior, optimum = _newton_then_search(posterior)
+    return posterior, optimum._replace(n_evaluations=n_evaluations + optimum.n_evaluations)
+
+
+def _newton_then_search(posterior: LogPosterior) -> tuple[LogPosterior, Optimum]:
+    """Newton steps from a start near the maximum; a search where they do not get there."""
     optimum = maximise(posterior, search=False)
-    n_evaluations += optimum.n_evaluations
-    if not (optimum.converged and optimum.decrement < NEAR_GAIN):
-        posterior = posterior.moved(optimum.x)
-        optimum = maximise(posterior)
-        n_evaluations += optimum.n_evaluations
-    return posterior, optimum._replace(n_evaluations=n_evaluations)
+    if optimum.converged and optimum.decrement < NEAR_GAIN:
+        return posterior, optimum
+    posterior, spent = posterior.moved(optimum.x), optimum.n_evaluations
+    optimum = maximise(posterior)
+    return posterior, optimum._replace(n_evaluations=spent + optimum.n_evaluations)
 
 
 def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
@@ -730,8 +765,6 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 #     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
 
 
-#: Step of the differences in standard errors, and the largest step of a coordinate.
-MEAN_STEP, LARGEST_STEP = 0.02, 0.05
 #: Largest mean relative to the data.
 LARGEST_MEAN = 1e3
 
@@ -761,13 +794,13 @@ def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     for the likelihood: the mean is clipped at `LARGEST_MEAN` times the data. Without standard
     errors the slopes of the mean by the other parameters stay zero.
     """
-    value, given = problem.mean_given(estimate.state_space)
+    held = problem.hold_mean(estimate.full)
     most = LARGEST_MEAN * float(np.abs(problem.mean_and_deviation).max())
-    value = np.clip(value, -most, most)
+    value = np.clip(held.mean, -most, most)
     space = with_mean(estimate.state_space, value, problem.anchored)
     slopes = np.zeros((len(value), estimate.columns.shape[1]))
     if problem.polish:
-        slopes = _mean_slopes(estimate, problem, value, given)
+        slopes = held.covariance @ held.mixed @ estimate.columns
     plain = float(problem.at_mean(space).log_likelihood.sum())
     total = value + problem.centre
 
@@ -776,56 +809,15 @@ def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
         return mean + problem.centre, covariance
 
     mean_estimate = MeanEstimate(
-        total, given, slopes, problem.anchored, estimate.log_likelihood, at
+        total,
+        held.covariance,
+        np.nan_to_num(slopes, posinf=0.0, neginf=0.0),
+        problem.anchored,
+        estimate.log_likelihood,
+        at,
     )
     space = space._replace(dynamics=space.linear.with_mean(total))
     return estimate._replace(state_space=space, log_likelihood=plain, mean=mean_estimate)
-
-
-def _mean_slopes(estimate: Estimate, problem: Objective, value: Array, given: Array) -> Array:
-    """Change of the mean along each column of the covariance; (N, free)."""
-    n, free = len(value), estimate.columns.shape[1]
-    slopes = (
-        _mean_slopes_from_scores(estimate, problem, value, given)
-        if n < free
-        else _mean_slopes_from_differences(estimate, problem)
-    )
-    return np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
-
-
-def _mean_slopes_from_scores(
-    estimate: Estimate, problem: Objective, value: Array, given: Array
-) -> Array:
-    """``C d2 log p / dm dtheta``: the score is quadratic in m, central differences are exact."""
-    parametrisation, mixed = estimate.parametrisation, np.zeros((len(value), len(estimate.full)))
-    errors = np.sqrt(np.diag(given))
-    for i in np.flatnonzero(errors):
-        ends = []
-        for way in (-1.0, 1.0):
-            mean = value + way * errors[i] * (np.arange(len(value)) == i)
-            space = with_mean(estimate.state_space, mean, problem.anchored)
-            ends.append(parametrisation.score(estimate.full, space, problem.at_mean(space)))
-        mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
-    return given @ mixed @ estimate.columns
-
-
-def _mean_slopes_from_differences(estimate: Estimate, problem: Objective) -> Array:
-    """Differences of m, where columns are fewer than modes.
-
-    Zero along a direction that leads to laws without a likelihood.
-    """
-    slopes = np.zeros((estimate.state_space.n_modes, estimate.columns.shape[1]))
-    for i, column in enumerate(estimate.columns.T):
-        step = min(MEAN_STEP, LARGEST_STEP / max(float(np.abs(column).max(initial=0.0)), 1e-300))
-        with np.errstate(all="ignore"):
-            try:
-                at = [estimate.full + way * column for way in (-step, step)]
-                spaces = map(estimate.parametrisation.state_space, at)
-                ends = [problem.mean_given(space)[0] for space in spaces]
-            except np.linalg.LinAlgError:
-                continue
-        slopes[:, i] = (ends[1] - ends[0]) / (2.0 * step)
-    return slopes
 
 
 # ---------- Shared interface of the statistics route and the filter route
@@ -843,7 +835,7 @@ class Objective(abc.ABC):
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
-        initial_is_open: whether a fit may show another initial state than moments do.
+        initial_is_open: whether the data select the initial state of a single path.
     """
 
     parametrisation: Parametrisation
@@ -863,13 +855,29 @@ class Objective(abc.ABC):
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior, around a full vector where one is given."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a quick fit has to decide anything but the mean."""
+        return self.initial_is_open
+
+    def quick(self) -> Self:
+        """The same around the mean of the data, held, and without standard errors."""
+        return dataclasses.replace(self, has_mean=False, polish=False)
+
     def revised(self, fitted: Estimate) -> Self:
         """The objective with other decisions where a fit contradicts them; else this one."""
         return self
 
     @abc.abstractmethod
-    def without_mean(self) -> Self:
-        """The same for a law without a mean: ``centre`` is added to the data again."""
+    def shifted(self, by: Array, full: Array) -> tuple[Self, Array]:
+        """The objective of the data less ``by``, (N,), and a full vector of the same law there."""
+
+    def _moved_start(self, by: Array, full: Array) -> Array:
+        """A full vector with its initial mean less ``by``."""
+        full, where = full.copy(), self.parametrisation.slices.get("initial_mean")
+        if where is not None:
+            full[where] -= by
+        return full
 
     @abc.abstractmethod
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
@@ -878,6 +886,34 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean, nothing integrated out."""
+
+    def information_at_mean(self, state_space: StateSpace) -> Array | None:
+        """Information on the numbers of a law around its mean, or None without a formula."""
+        return None
+
+    def hold_mean(self, full: Array) -> HeldMean:
+        """The likelihood with the mean held at what it is at a full vector.
+
+        The score is quadratic in m, so that its central differences by m are exact.
+        """
+        space = self.parametrisation.state_space(full)
+        value, covariance = self.mean_given(space)
+        errors, mixed = np.sqrt(np.diag(covariance)), np.zeros((len(value), len(full)))
+        for i in np.flatnonzero(errors):
+            ends = []
+            for way in (-1.0, 1.0):
+                mean = value + way * errors[i] * (np.arange(len(value)) == i)
+                at = with_mean(space, mean, self.anchored)
+                ends.append(self.parametrisation.score(full, at, self.at_mean(at)))
+            mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
+
+        def evaluate(model: StateSpace) -> Evaluation:
+            return self.at_mean(with_mean(model, value, self.anchored))
+
+        def information(model: StateSpace) -> Array | None:
+            return self.information_at_mean(with_mean(model, value, self.anchored))
+
+        return HeldMean(value, covariance, mixed, evaluate, information)
 
     @property
     @abc.abstractmethod

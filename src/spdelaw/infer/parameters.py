@@ -36,6 +36,8 @@ Array = np.ndarray
 LEAST_SLOPE = 1e-3
 #: Decay rate of a start in place of one that is not positive, relative to the largest.
 LEAST_RATE = 1e-3
+#: Variance that stands for none, relative to the unit of its mode.
+VARIANCE_FLOOR = 1e-5
 
 
 class AbstractCoordinates(abc.ABC):
@@ -114,6 +116,41 @@ class Single(AbstractCoordinates):
         """``log(x) / power`` of the diagonal."""
         numbers = np.reshape(operator, 1) if self.n_modes is None else operators.diagonal(operator)
         return np.log(np.maximum(numbers, 1e-300)) / self.power if self.power else numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Squared(AbstractCoordinates):
+    """``V_n = unit_n^2 (phi_n^2 + floor)``: a variance of zero is a maximum at ``phi = 0``.
+
+    The logarithm of such a variance would have its maximum at minus infinity. The floor is far
+    below what the data resolve, and keeps ``1 / V`` finite.
+    """
+
+    what: str
+    unit: tuple[float, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``initial_variance[1]``, ``initial_variance[2]``, ..."""
+        return tuple(f"{self.what}[{n}]" for n in range(1, len(self.unit) + 1))
+
+    @property
+    def is_log(self) -> Array:
+        """A root has either sign."""
+        return np.zeros(len(self.unit), bool)
+
+    def values(self, phi: Array) -> Array:
+        """``unit^2 (phi^2 + floor)``."""
+        return np.square(self.unit) * (phi**2 + VARIANCE_FLOOR)
+
+    def jacobian(self, phi: Array) -> Array:
+        """``2 unit^2 phi`` on the diagonal."""
+        return np.diag(2.0 * np.square(self.unit) * phi)
+
+    def start(self, operator: Array) -> Array:
+        """``sqrt(V / unit^2 - floor)`` of the diagonal."""
+        ratio = operators.diagonal(operator) / np.square(self.unit)
+        return np.sqrt(np.maximum(ratio - VARIANCE_FLOOR, 0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -804,7 +841,7 @@ def parametrise(
     if known_variance is None:
         parts["observation"] = Single("observation_std", None, power=2)
     if kind == "gaussian":
-        parts["initial_variance"] = _initial_coordinates(model, n, moments.n_paths)
+        parts["initial_variance"] = _initial_coordinates(model, moments)
     if known_mean is None and kind != "stationary":
         parts["initial_mean"] = Single("initial_mean", n, power=0)
     mean = np.zeros(n) if known_mean is None else known_mean
@@ -812,14 +849,19 @@ def parametrise(
     return Parametrisation(parts, kind, mean, *constants)
 
 
-def _initial_coordinates(model: Model, n: int, n_paths: int) -> AbstractCoordinates:
+def _initial_coordinates(model: Model, moments: MomentEstimates) -> AbstractCoordinates:
     """A variance per mode, or a full covariance of modes that drift or noise couple.
 
-    With hardly more paths than modes that covariance would have no maximum.
+    With hardly more paths than modes that covariance would have no maximum. Fixed values and priors
+    of a variance are those of its logarithm.
     """
-    if model.couples and n_paths >= 2 * n:
-        return Covariance("initial_root", (1.0,) * n)
-    return Single("initial_variance", n)
+    spread = operators.diagonal(moments.spread)
+    if model.couples and moments.n_paths >= 2 * len(spread):
+        return Covariance("initial_root", (1.0,) * len(spread))
+    if model.states_initial:
+        return Single("initial_variance", len(spread))
+    size = np.minimum(np.where(spread > 0, spread, np.inf), moments.energy)
+    return Squared("initial_variance", tuple(map(float, np.sqrt(size))))
 
 
 def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) -> Array:
@@ -867,6 +909,9 @@ def starting_scale(
     for part, on in information.items():
         total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
         scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_DETERMINED))
+    if isinstance(parametrisation.parts.get("initial_variance"), Squared):
+        where = parametrisation.slices["initial_variance"]
+        scale[where] = np.maximum(np.abs(full[where]), 1.0) / np.sqrt(2.0 * moments.n_paths)
     if "season" in values:
         # Each part of the season has its share of all transitions, and so has the first.
         count = len(q) * transitions / len(values["season"])

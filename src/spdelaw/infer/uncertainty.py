@@ -528,6 +528,9 @@ def _quantile(below: Callable[[float], float], share: float, start: float, unit:
 
 #: Standard error of a logarithm above which its interval is that of the profile.
 WIDE_ERROR = 0.1
+#: Mean over its standard error from which on its interval is that of the mixture: one that is
+#: compatible with zero is a nuisance parameter.
+CLEAR_MEAN = 1.6
 #: Largest standard error of a logarithm as a unit of the search.
 LARGEST_ERROR = 3.0
 #: Parts with one positive number per mode, and the names of these.
@@ -561,15 +564,16 @@ class Number(NamedTuple):
 
 @np.errstate(all="ignore")  # far out a likelihood may overflow: such a point is no end
 def likelihood_ends(
-    estimate: Estimate, n_modes: int, level: float
+    estimate: Estimate, n_modes: int, level: float, *, all_means: bool = False
 ) -> tuple[dict[str, Array], list[str], int]:
     """Ends of the intervals of all numbers whose standard errors are too coarse.
 
     By name of a quantity, (2,) or (N, 2), NaN where the standard error serves; names of the numbers
     that have the interval of their profile; and how often the likelihood was computed for them.
-    Where that would take long the last numbers keep the intervals of their standard errors.
+    Where that would take long the last numbers keep the intervals of their standard errors. So do
+    means that are compatible with zero, unless ``all_means``.
     """
-    z, ends, profiled = _normal_quantile(level), dict[str, Array](), list[str]()
+    z, ends, profiled = normal_quantile(level), dict[str, Array](), list[str]()
     numbers, is_maximum = list(_reported_numbers(estimate, n_modes)), estimate.optimum.converged
     wide = [x for x in numbers if is_maximum and _standard_error(estimate, x) > WIDE_ERROR]
     around = _LocalLikelihood.of(estimate, is_needed=bool(wide))
@@ -593,7 +597,9 @@ def likelihood_ends(
         else:
             ends.setdefault(number.name, np.full((n_modes, 2), np.nan))[number.mode] = interval
     if estimate.mean is not None:
-        rates = [x for x in wide if x.name == "eigenvalue"]
+        z_of_mean = np.abs(estimate.mean.value) / np.maximum(estimate.mean.errors, 1e-300)
+        clear = np.flatnonzero((z_of_mean >= CLEAR_MEAN) | all_means)
+        rates = [x for x in wide if x.name == "eigenvalue" and x.mode in clear]
         means = around.ends_of_means(estimate.mean, rates, level)
         ends["mean"] = np.full((n_modes, 2), np.nan)
         ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))
@@ -613,10 +619,11 @@ def beside_bound(level: float) -> float:
         beyond = 0.5 * scipy.special.chdtrc(1, square) + 0.25 * scipy.special.chdtrc(2, square)
         return float(beyond - (1.0 - level))
 
-    return max(float(np.sqrt(scipy.optimize.brentq(surplus, 0.0, 200.0))), _normal_quantile(level))
+    return max(float(np.sqrt(scipy.optimize.brentq(surplus, 0.0, 200.0))), normal_quantile(level))
 
 
-def _normal_quantile(level: float) -> float:
+def normal_quantile(level: float) -> float:
+    """Half the width of the central interval of a standard normal variable."""
     return float(scipy.special.ndtri(0.5 * (1.0 + level)))
 
 

@@ -212,6 +212,67 @@ def solve_paths(
     return _solve_lanes(*map(np.ascontiguousarray, (gram, vector, prior_diagonal, d)))
 
 
+@compiled
+def _carry_columns(d: Array, first: int, inverse: Array, columns: Array) -> None:
+    """Elimination and back substitution of several right-hand sides, in place."""
+    n_times, n, n_columns, lanes = columns.shape
+    work, stride = np.empty((n, n_columns, lanes)), 1 if d.shape[2] > 1 else 0
+    for t in range(n_times):
+        if t > 0:
+            for i in range(n):
+                for c in range(n_columns):
+                    for l in range(lanes):
+                        coupling = d[t - 1, i, (first + l) * stride]
+                        columns[t, i, c, l] += coupling * work[i, c, l]
+        _multiply(inverse[t], columns[t], work)
+    for t in range(n_times - 1, -1, -1):
+        if t < n_times - 1:
+            for i in range(n):
+                for c in range(n_columns):
+                    for l in range(lanes):
+                        coupling = d[t, i, (first + l) * stride]
+                        columns[t, i, c, l] += coupling * work[i, c, l]
+            _multiply(inverse[t], columns[t], work)
+        columns[t] = work
+
+
+@compiled
+def _multiply(a: Array, x: Array, out: Array) -> None:
+    """``out = a x`` of several columns."""
+    n, n_columns, lanes = x.shape
+    for i in range(n):
+        for c in range(n_columns):
+            for l in range(lanes):
+                out[i, c, l] = 0.0
+        for j in range(n):
+            for c in range(n_columns):
+                for l in range(lanes):
+                    out[i, c, l] += a[i, j, l] * x[j, c, l]
+
+
+@compiled
+def _solve_column_lanes(gram: Array, sides: Array, prior_diagonal: Array, d: Array) -> Array:
+    n_times, n, _, batch = gram.shape
+    out, logs = np.empty(sides.shape), np.zeros(batch)
+    for first in range(0, batch, LANES):
+        last = min(first + LANES, batch)
+        inverse = np.empty((n_times, n, n, last - first))
+        unused = np.zeros((n_times, n, last - first))
+        _forward_paths(gram, prior_diagonal, d, first, inverse, unused, logs[first:last])
+        columns = sides[..., first:last].copy()
+        _carry_columns(d, first, inverse, columns)
+        out[..., first:last] = columns
+    return out
+
+
+def solve_columns(gram: Array, sides: Array, prior_diagonal: Array, d: Array) -> Array:
+    """Solutions of the same chains for several right-hand sides of each path, (T, N, C, B).
+
+    Arguments as of `solve_paths`.
+    """
+    return _solve_column_lanes(*map(np.ascontiguousarray, (gram, sides, prior_diagonal, d)))
+
+
 # ---------- Block tridiagonal system of one chain
 #
 # `spdelaw.statespace.posterior` has the formulas. Everything costly is a product of matrices, and

@@ -23,18 +23,22 @@ from spdelaw.statespace.chain import (
     Chain,
     Prior,
     StateSpace,
-    chain_mean,
     chain_of,
     gradients,
     grouped,
-    sweep,
 )
 from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.likelihood import (
     Evaluation,
     evaluate_likelihood,
 )
-from spdelaw.statespace.posterior import is_shared, over_paths, solve_shared, squares_of
+from spdelaw.statespace.posterior import (
+    is_shared,
+    over_paths,
+    solve_columns,
+    solve_shared,
+    squares_of,
+)
 from spdelaw.statespace.statistics import Statistics, evaluate_statistics
 
 # ---------- Response of the deviations of a block to the mean m
@@ -126,8 +130,7 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
     if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
         solution = solve_shared(gram, sides, scaled, crosses=False).mean
     else:
-        inverse, vectors, _ = sweep(gram, sides, scaled)
-        solution = chain_mean(inverse, vectors, scaled)
+        solution = solve_columns(gram, sides, scaled)
     if solution.ndim == 4:
         slope, state = solution[:, :, 1:], solution[:, :, 0]
     else:
@@ -159,8 +162,9 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
 def _information(gram: Array, slope: Array, n_paths: int) -> Array:
     """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
     left = 1.0 - slope if slope.ndim == 3 else np.eye(slope.shape[1])[..., None] - slope
-    if gram.ndim == 4 and gram.shape[-1] == left.shape[-1] == 1:  # one product for all times
-        information = n_paths * np.tensordot(gram[..., 0], left[..., 0], ((0, 2), (0, 1)))
+    if gram.ndim == 4 and gram.shape[-1] == left.shape[-1]:  # one product for all times
+        information = np.tensordot(gram, left, ((0, 2, 3), (0, 1, 3)))
+        information = information * (n_paths if gram.shape[-1] == 1 else 1)
     else:
         information = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
     return 0.5 * (information + information.T)

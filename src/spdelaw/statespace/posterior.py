@@ -13,7 +13,14 @@ import numpy as np
 import scipy
 
 from spdelaw.statespace.blocks import as_matrix, diagonal, in_full, invert
-from spdelaw.statespace.chain import Prior, along, grouped, moments_backward, sweep
+from spdelaw.statespace.chain import (
+    Prior,
+    along,
+    chain_mean,
+    grouped,
+    moments_backward,
+    sweep,
+)
 
 # ---------- Machine code by numba
 #
@@ -349,14 +356,29 @@ def _solve_fastest(gram: Array, vector: Array, prior: Prior) -> Solved:
         return _solve_diagonal(gram, vector, prior)
     if is_shared(gram, prior):
         return _solve_one_chain(gram, vector, prior)
-    compiled = None
-    if apart and gram.shape[-1] > 1 and _compiling_pays(gram):
-        compiled = kernels()
+    compiled = _compiled_paths(gram, prior)
     if compiled is None:
         return _solve_by_elimination(gram, vector, prior)
     return compiled.solve_paths(
         gram, vector, prior.diagonal_blocks(), along(prior.coupling, prior.free)
     )
+
+
+def solve_columns(gram: Array, sides: Array, prior: Prior) -> Array:
+    """Solution for several right-hand sides (T, N, C, B), or for those of `sweep`."""
+    compiled = _compiled_paths(gram, prior) if sides.ndim == 4 else None
+    if compiled is None:
+        inverse, vectors, _ = sweep(gram, sides, prior)
+        return chain_mean(inverse, vectors, prior)
+    return compiled.solve_columns(
+        gram, sides, prior.diagonal_blocks(), along(prior.coupling, prior.free)
+    )
+
+
+def _compiled_paths(gram: Array, prior: Prior) -> ModuleType | None:
+    """Kernels for paths with Gram matrices of their own and modes apart, where they pay."""
+    pays = gram.ndim == 4 and gram.shape[-1] > 1 and _compiling_pays(gram)
+    return kernels() if pays and prior.precision.ndim == 2 else None
 
 
 def is_shared(gram: Array, prior: Prior) -> bool:

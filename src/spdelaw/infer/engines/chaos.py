@@ -28,7 +28,7 @@ from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import fit_statistics, maximum_likelihood, statistics_of
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import WORDS, Model
-from spdelaw.infer.moments import APART, energy_of, from_coefficients, initial_state, mean_gram
+from spdelaw.infer.moments import energy_of, from_coefficients, initial_state
 from spdelaw.infer.objective import Evaluate, estimate, log_posterior
 from spdelaw.infer.optimise import Estimate, Fit
 from spdelaw.infer.parameters import parametrise
@@ -176,14 +176,9 @@ def _make_maximiser(
     fixed_variance: float | None,
 ) -> Callable[..., Estimate]:
     """Maximisation of a likelihood of the modes, from moments and a projection."""
-    outside, gram, n = _outside_variance(collapsed), mean_gram(collapsed), collapsed.n_modes
-    moments = from_coefficients(collapsed, outside)
-    rounding = NOISE_FREE * float((moments.energy * gram).max())
-    noise = APART * max(outside, rounding) / gram
-    kind = initial_state(model, moments.spread, noise, collapsed.n_paths)
-    parametrisation = parametrise(
-        model, observed.domain, n, kind, moments, known_variance=fixed_variance
-    )
+    moments, domain = from_coefficients(collapsed, _outside_variance(collapsed)), observed.domain
+    kind, n = initial_state(model, moments), collapsed.n_modes
+    parametrisation = parametrise(model, domain, n, kind, moments, known_variance=fixed_variance)
 
     def maximum(evaluate: Evaluate, first: float = 0.0, *, polish: bool = True) -> Estimate:
         """From another observation variance than that of the projection, where one is given."""

@@ -25,6 +25,7 @@ from spdelaw.infer.moments import (
     from_pair_sums,
     from_statistics,
     initial_state,
+    start_apart,
 )
 from spdelaw.infer.objective import (
     LogPosterior,
@@ -38,7 +39,6 @@ from spdelaw.infer.optimise import Estimate, Fit, watched
 from spdelaw.infer.parameters import parametrise
 from spdelaw.law.law import Law
 from spdelaw.law.observations import smooth_fields
-from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.condense import statistics_of_pieces
@@ -51,9 +51,6 @@ from spdelaw.statespace.statistics import Statistics, collect, evaluate_statisti
 
 Array = np.ndarray
 
-#: Spread of first states, relative to their energy, that is rounding.
-SAME_START = 1e-12
-
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class StatisticsObjective(Objective):
@@ -62,13 +59,14 @@ class StatisticsObjective(Objective):
     statistics: Statistics
 
     def run(self) -> Estimate:
-        """Maximise from the moment estimates."""
+        """Maximise from the moment estimates, without a mean."""
         return estimate(self.posterior(), polish=self.polish)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior, around a full vector where one is given."""
         how = (self.parametrisation, self.likelihood, self.moments, self.model)
-        return log_posterior(*how, start, separable=True, metric=self.metric)
+        held = self.hold_mean if self.has_mean else None
+        return log_posterior(*how, start, separable=True, metric=self.metric, held=held)
 
     @property
     def metric(self) -> Metric | None:
@@ -92,20 +90,20 @@ class StatisticsObjective(Objective):
         """Mean and deviation of the coefficients; (N,) each."""
         return _mean_and_deviation(self.statistics)
 
-    def without_mean(self) -> StatisticsObjective:
-        """The objective of the coefficients with their centre."""
-        s, parametrisation = centred(self.statistics, -self.centre), self.parametrisation
+    def shifted(self, by: Array, full: Array) -> tuple[StatisticsObjective, Array]:
+        """The objective of the coefficients less ``by``, and the full vector there."""
+        s, parametrisation = centred(self.statistics, by), self.parametrisation
         if parametrisation.initial_kind == "deterministic":
-            start = parametrisation.initial_mean + self.centre
+            start = parametrisation.initial_mean - by
             parametrisation = dataclasses.replace(parametrisation, initial_mean=start)
-        return dataclasses.replace(
+        problem = dataclasses.replace(
             self,
             statistics=s,
             parametrisation=parametrisation,
             moments=_starting_moments(s, self.model, False),
-            centre=np.zeros(s.n_modes),
-            has_mean=False,
+            centre=self.centre + by,
         )
+        return problem, self._moved_start(by, full)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
         """Mean of a law, and its covariance given the other parameters."""
@@ -124,12 +122,10 @@ def build_statistics_objective(
     centre = mean_of(s) if has_mean else np.zeros(s.n_modes)
     s = centred(s, centre) if has_mean else s
     moments = _starting_moments(s, model, has_mean)
-    diagonal = operators.diagonal(moments.spread)
-    kind = initial_state(model, diagonal, SAME_START * moments.energy, s.n_paths)
-    is_alike = not (diagonal > SAME_START * moments.energy).any()
-    if kind.answer == "gaussian" and is_alike and not model.states_initial:
+    kind = initial_state(model, moments)
+    if kind.answer == "gaussian" and not model.states_initial and not start_apart(moments):
         # A variance that would be estimated as zero, where densities are infinite.
-        kind = Decision("deterministic", {"largest_spread": float(diagonal.max())})
+        kind = Decision("deterministic", {})
     fixed_means = {"deterministic": moments.mean, "stationary": np.zeros(s.n_modes)}
     start, origin = fixed_means.get(str(kind.answer)), float(s.times[0])
     parametrisation = parametrise(

@@ -17,15 +17,12 @@ from spdelaw.infer.engines.design import Design, make_design
 from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
-    ALIKE,
-    APART,
     MomentEstimates,
     centred,
     energy_of,
     from_coefficient_pairs,
     from_coefficients,
     initial_state,
-    last_spread,
     mean_gram,
     squares_of_rows,
     sum_of_rows,
@@ -39,10 +36,11 @@ from spdelaw.infer.objective import (
     log_posterior,
     metric_of_rows,
 )
-from spdelaw.infer.optimise import SLOW, Estimate, Fit
+from spdelaw.infer.optimise import Estimate, Fit
 from spdelaw.infer.parameters import parametrise
 from spdelaw.infer.starts import highest
 from spdelaw.law.likelihood import Numbers, log_density
+from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace, without_response
 from spdelaw.statespace.collapse import Block, Collapsed, first_paths, rotate
@@ -95,13 +93,7 @@ class FilterObjective(Objective):
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
-        """Maximise; large data start from a fit of their head, runaway modes start again.
-
-        A law with a mean starts from one without; ``centre`` is already subtracted.
-        """
-        if self.has_mean:  # the data are centred: without a mean the search ends close by
-            near = dataclasses.replace(self, has_mean=False, polish=False).run()
-            return estimate(self.posterior(near.full), polish=self.polish)
+        """Maximise without a mean; large data start from a fit of their head."""
         head = self.head()
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
@@ -121,10 +113,6 @@ class FilterObjective(Objective):
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior of the paths, around a full vector where one is given."""
         data = self.data
-
-        def information(p: StateSpace) -> Array | None:
-            return observed_information(data, self._with_working_floor(p), self.use_misfit)
-
         moments = self.moments._replace(n_paths=data.n_paths, n_values=self.count)
         evaluate = functools.partial(self.likelihood, data)
         how = (self.parametrisation, evaluate, moments, self.model)
@@ -133,18 +121,20 @@ class FilterObjective(Objective):
             start,
             separable=data.is_diagonal,
             metric=self.metric,
-            information=information if self._has_exact_information else None,
-            is_rough=self.has_mean,
+            information=None if self.has_mean else self.information_at_mean,
+            held=self.hold_mean if self.has_mean else None,
             seconds=self.seconds,
         )
 
-    @property
-    def _has_exact_information(self) -> bool:
-        """Whether the information has a formula: of modes without coupling.
-
-        With a mean to integrate out it is that of data less a rough mean, where more takes long.
-        """
-        return self.is_diagonal and (not self.has_mean or self.seconds >= SLOW)
+    def information_at_mean(self, state_space: StateSpace) -> Array | None:
+        """By Louis' identity, of modes without coupling on the data less the response to a mean."""
+        if not self.is_diagonal:
+            return None
+        space, data = self._with_working_floor(state_space), self.data
+        if space.linear.mean is not None:
+            data = data.changed(without_response, space.linear)
+            space = space._replace(dynamics=space.linear.unforced)
+        return observed_information(data, space, self.use_misfit)
 
     @functools.cached_property
     def seconds(self) -> float:
@@ -207,6 +197,11 @@ class FilterObjective(Objective):
         mean = total / count
         return mean, np.sqrt(sum(self.collapsed.map(squares_of_rows, mean)) / count)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a quick fit decides about the initial state, or may contradict the noise."""
+        return self.initial_is_open or self.noise_alternative is not None
+
     def revised(self, fitted: Estimate) -> FilterObjective:
         """The objective with other noise, where the modes contradict that of all values."""
         if self.noise_alternative is None:
@@ -221,18 +216,16 @@ class FilterObjective(Objective):
         compared |= noise.compared
         return other.decided(observation_noise=noise._replace(compared=compared))
 
-    def without_mean(self) -> FilterObjective:
-        """The objective of the data with their centre."""
-        around = Linear(self.moments.drift, self.moments.noise, mean=-self.centre)
-        values = self.observed.values + self.design.basis @ self.centre
-        return dataclasses.replace(
+    def shifted(self, by: Array, full: Array) -> tuple[FilterObjective, Array]:
+        """The objective of the collapsed data less ``by``, and the full vector there."""
+        around = Linear(self.moments.drift, self.moments.noise, mean=by)
+        problem = dataclasses.replace(
             self,
-            design=self.design._replace(observed=self.observed._replace(values=values)),
             collapsed=self.collapsed.changed(without_response, around),
-            moments=self.moments._replace(mean=self.moments.mean + self.centre),
-            centre=np.zeros(len(self.centre)),
-            has_mean=False,
+            moments=self.moments._replace(mean=self.moments.mean - by),
+            centre=self.centre + by,
         )
+        return problem, self._moved_start(by, full)
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
@@ -336,10 +329,8 @@ Candidate = Callable[[float | None], FilterObjective]
 
 def noise_score(problem: FilterObjective, fitted: Estimate) -> float:
     """Score of the modes alone by the logarithm of the observation variance; standard errors."""
-    modes, parametrisation = dataclasses.replace(problem, outside=0.0), fitted.parametrisation
-    # A common first state is fitted to the first row: to integrate it out adds ``N/2 log r``.
-    is_common = parametrisation.initial_kind == "deterministic"
-    n_fitted = fitted.state_space.n_modes if is_common else 0
+    modes = dataclasses.replace(problem, outside=0.0, has_mean=False)
+    n_fitted = _initial_means_in_noise(modes, fitted)
 
     def slope(factor: float) -> float:
         space = fitted.state_space.with_noise(factor * variance)
@@ -350,6 +341,20 @@ def noise_score(problem: FilterObjective, fitted: Estimate) -> float:
     ends = [slope(np.exp(step)) for step in (-LOG_VARIANCE_STEP, LOG_VARIANCE_STEP)]
     information = (ends[0] - ends[1]) / (2.0 * LOG_VARIANCE_STEP)
     return 0.5 * sum(ends) / np.sqrt(information) if information > 0 else 0.0
+
+
+def _initial_means_in_noise(problem: FilterObjective, fitted: Estimate) -> float:
+    """How many initial means are fitted to noise; to integrate one out adds ``1/2 log r``.
+
+    Each, where all paths start alike; ``rho / (V + rho)`` of one whose first states vary by V, with
+    ``P / (V + rho)`` the information on it.
+    """
+    if "initial_mean" not in fitted.parametrisation.parts:
+        return 0.0
+    space, n_paths = fitted.state_space, problem.collapsed.n_paths
+    information = np.diag(problem.at_mean(space).initial_information)
+    spread = operators.diagonal(space.initial.covariance)
+    return float(np.clip(1.0 - spread * information / n_paths, 0.0, 1.0).sum())
 
 
 def noise_inside(inside: Candidate, is_open: bool) -> FilterObjective:
@@ -493,10 +498,7 @@ def build_objective(
         start_moments = moments._replace(
             observation_variance=variance or moments.observation_variance
         )
-        noise = APART * start_moments.observation_variance / mean_gram(collapsed)
-        if model.initial == "auto" and spare <= 0 and collapsed.n_paths > 1:
-            noise = np.minimum(noise, ALIKE * last_spread(collapsed))
-        kind = initial_state(model, start_moments.spread, noise, collapsed.n_paths)
+        kind = initial_state(model, start_moments)
         held = None if variance is None else variance or working
         parametrisation = parametrise(
             model,
@@ -514,7 +516,7 @@ def build_objective(
             moments=start_moments,
             model=model,
             decisions={"initial_state": kind, "nuisance": design.nuisance},
-            initial_is_open=model.initial_is_open and kind.answer == "deterministic",
+            initial_is_open=model.initial_is_open and collapsed.n_paths == 1,
             notes=tuple(notes),
             centre=centre,
             working=0.0 if design.rows_determine else working,

@@ -16,9 +16,9 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import IdentifiabilityWarning, InputError
-from spdelaw.infer.engines.exact import SAME_START
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
+from spdelaw.infer.moments import SAME_START
 from spdelaw.infer.semilinear.fits import SCHEMES
 from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES, SemilinearFit, field_notes
 from spdelaw.infer.semilinear.observations import (
