@@ -26,7 +26,7 @@ import numpy as np  # isort: skip
 ROOT = Path(__file__).parents[1]
 REPEATS = 3
 #: What a case may take, relative to the earlier commit.
-LIMITS = {"paths": 1 / 3, "short": 1 / 5, "readme": 1.0}
+LIMITS = {"paths": 1 / 3, "short": 1 / 5, "readme": 1.0, "stations": 1 / 2, "dense": 1 / 2}
 
 
 def main() -> None:
@@ -114,6 +114,34 @@ def gappy_paths(n_paths: int, n_times: int, n_points: int, missing: float, n_mod
     return lambda: sl.fit(fields, sl.Interval(0, np.pi), n_modes)
 
 
+def stations() -> Any:
+    """137 places scattered over a box, one record of 400 days, 10 % missing."""
+    import spdelaw as sl
+
+    rng = np.random.default_rng(0)
+    box = sl.Box((0.0, 2.0), (0.0, 1.0), boundary="neumann")
+    points = rng.random((137, 2)) * [2.0, 1.0]
+    rates, times = 0.3 + 0.05 * box.eigenvalues(8), np.arange(400.0)
+    equation = sl.SpectralSPDE(box, 8, rates, noise=np.ones(8), initial="stationary")
+    values = sl.simulate(equation, 1, times, points, seed=0, observation_std=0.3).values[0]
+    values = np.where(rng.random(values.shape) < 0.1, np.nan, values)
+    return lambda: sl.fit(values, box, 6, times=times, points=points)
+
+
+def dense_record() -> Any:
+    """One noisy record of 1200 times, 20 modes that drift and noise couple."""
+    import spdelaw as sl
+
+    rng = np.random.default_rng(0)
+    n, domain = 20, sl.Interval(0, np.pi)
+    skew = rng.standard_normal((n, n)) / np.sqrt(n)
+    drift = np.diag(np.linspace(0.5, 3.0, n)) + 0.5 * (skew - skew.T)
+    equation = sl.SpectralSPDE(domain, n, drift, noise=np.ones(n), initial="stationary")
+    points = np.linspace(0, np.pi, 42)[1:-1]
+    fields = sl.simulate(equation, 1, 0.1 * np.arange(1200), points, seed=0, observation_std=0.1)
+    return lambda: sl.fit(fields, domain, n, drift="dense", noise="dense")
+
+
 #: What is fitted, and a function that prepares the fit.
 CASES: dict[str, tuple[str, Callable[[], Callable[[], Any]]]] = {
     "paths": (
@@ -125,6 +153,8 @@ CASES: dict[str, tuple[str, Callable[[], Callable[[], Any]]]] = {
         lambda: gappy_paths(8, 41, 12, 0.4, 7),
     ),
     "readme": ("the README example", lambda: gappy_paths(60, 101, 101, 0.3, 8)),
+    "stations": ("137 stations, 400 times, 10 % missing, 6 modes", stations),
+    "dense": ("one record of 1200 times, 20 dense modes, noisy", dense_record),
 }
 
 

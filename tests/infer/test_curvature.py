@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.fitted import INTERVAL
 
-import spdelaw as sl
-from spdelaw.data.observed import observe
-from spdelaw.infer.engines.filter_route import build_objective
 from spdelaw.infer.optimise import SHARED, difference_information
 
 
@@ -58,33 +54,3 @@ def test_many_coordinates_are_moved_to_one_side(bend, rounding, n_calls, toleran
     if not rounding:
         errors = (np.sqrt(np.diag(np.linalg.inv(x))) for x in (got, h))
         np.testing.assert_allclose(*errors, rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"priors": {"eigenvalue[2]": sl.LogNormal(1.0, 0.5)}, "fixed": {"eigenvalue[1]": 0.5}},
-        {"drift": "parametric", "noise": "parametric", "initial": "stationary"},
-        {"nuisance": 2},
-    ],
-    ids=["believed and held", "tied and stationary", "nuisance"],
-)
-def test_information_of_gappy_modes_is_that_of_differences(words):
-    """Louis' identity and the chain rule against the differenced score, away from a maximum too."""
-    rng, times = np.random.default_rng(1), np.linspace(0, 4.0, 60)
-    fields = sl.simulate(
-        sl.catalogue.heat(4), 1, times, INTERVAL.grid(21), seed=3, observation_std=0.1
-    )
-    fields.values[rng.uniform(size=fields.shape) < 0.4] = np.nan
-    posterior = build_objective(
-        observe(fields, INTERVAL), 3, sl.Model(mean="zero", **words)
-    ).posterior()
-    for x in (np.zeros(len(posterior.scale)), 0.3 * rng.normal(size=len(posterior.scale))):
-        x *= posterior.scale
-        expected = difference_information(
-            lambda y: posterior.at(y)[:2], x, 0.05 * np.minimum(posterior.scale, 1.0),
-            posterior.n_plain, posterior.initial_information,
-        )  # fmt: skip
-        scale = np.sqrt(np.outer(np.abs(np.diag(expected)), np.abs(np.diag(expected))))
-        got = posterior.exact_information(x)
-        np.testing.assert_allclose(got / scale, expected / scale, atol=2e-5)

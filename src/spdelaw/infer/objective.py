@@ -170,66 +170,14 @@ def _named_positions(
     return list(zip(group, np.broadcast_to(numbers, len(group)).tolist(), strict=True))
 
 
-# ---------- Information on coordinates from that on the numbers of a law
-#
-# With theta the drift, noise, first variance, first mean and observation variance of single modes
-# and x the coordinates,
-#
-#     I_x = J' I_theta J - sum_k (d log p / d theta_k) d2 theta_k / dx dx',    J = d theta / dx.
-#
-# The last term, which ties and logarithms have away from a maximum, is a difference of the chain
-# rule with the score held: no likelihood is evaluated.
-
-
-Array = np.ndarray
-
-#: Step of the difference, of logarithms and numbers of order one.
-CHAIN_RULE_STEP = 1e-4
-#: Offsets in theta of the parts with one number per mode, in units of N.
-PART_OFFSETS = {"drift": 0, "noise": 1, "initial_variance": 2, "initial_mean": 3}
-
-
-def coordinate_information(
-    parametrisation: Parametrisation, full: Array, evaluation: Evaluation, by_numbers: Array
-) -> Array:
-    """Information on the full vector; (p, p).
-
-    Args:
-        parametrisation: of a law of single modes.
-        full: vector of coordinates.
-        evaluation: likelihood and score there.
-        by_numbers: information on the numbers, (4 N + 1, 4 N + 1).
-    """
-    jacobian, size = _numbers_jacobian(parametrisation, full), len(full)
-    hessian = np.empty((size, size))
-    for i, step in enumerate(CHAIN_RULE_STEP * np.eye(size)):
-        ends = (full - step, full + step)
-        at = [parametrisation.score(x, parametrisation.state_space(x), evaluation) for x in ends]
-        hessian[i] = (at[1] - at[0]) / (2.0 * CHAIN_RULE_STEP)
-    return jacobian.T @ by_numbers @ jacobian - 0.5 * (hessian + hessian.T)
-
-
-def _numbers_jacobian(parametrisation: Parametrisation, full: Array) -> Array:
-    """``d theta / dx``, (4 N + 1, p)."""
-    n, slices = parametrisation.n_modes, parametrisation.slices
-    out = np.zeros((4 * n + 1, len(full)))
-    for part, where in slices.items():
-        block = np.reshape(parametrisation.jacobian(part, full), (-1, where.stop - where.start))
-        at = 4 * n if part == "observation" else PART_OFFSETS[part] * n
-        out[at : at + len(block), where] = block
-    if parametrisation.initial_kind == "stationary":  # v = q / (2 lambda)
-        values = parametrisation.values(full)
-        rate, noise = values["drift"][:, None], values["noise"][:, None]
-        out[2 * n : 3 * n] = out[n : 2 * n] / (2.0 * rate) - noise * out[:n] / (2.0 * rate**2)
-    return out
-
-
 # ---------- Metric of a search over coupled modes: the expected information
 #
 # A drift and a noise covariance of N modes have about 3/2 N^2 coordinates, which the data tie to
 # one another. In coordinates in which the expected information is the identity a quasi-Newton
 # method needs a few dozen evaluations, whatever the number of modes.
 
+
+Array = np.ndarray
 
 #: Parts whose coordinates have a metric, in the order of the full vector.
 METRIC_PARTS = ("drift", "noise", "observation")
@@ -336,8 +284,6 @@ def _summed_gram(block: Block) -> tuple[Array, float]:
 
 
 Evaluate = Callable[[StateSpace], Evaluation]
-#: Information on the numbers of a law of single modes, or None where there is no formula.
-Information = Callable[[StateSpace], Array | None]
 
 
 class HeldMean(NamedTuple):
@@ -347,14 +293,12 @@ class HeldMean(NamedTuple):
         mean, covariance: the mean given the other parameters, (N,) and (N, N).
         mixed: ``d2 log p / dm dx`` by the full vector, (N, p).
         evaluate: likelihood and score around that mean.
-        information: on the numbers of the law around it, where there is a formula.
     """
 
     mean: Array
     covariance: Array
     mixed: Array
     evaluate: Evaluate
-    information: Information | None
 
 
 #: Directions of the initial mean with less than this share of the largest information drop out.
@@ -363,8 +307,6 @@ INITIAL_TOLERANCE = 1e-9
 PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
 #: Slope, per rough standard error, below which a start counts as the maximum.
 START_IS_MAXIMUM = 1e-3
-#: Step of the difference of a prior's score.
-PRIOR_STEP = 1e-4
 #: Step of the differences of a value, in rough standard errors.
 VALUE_STEP = 3e-4
 #: Second difference of a value from which on it shows a curvature, and steps tried, times ten each.
@@ -388,7 +330,6 @@ class LogPosterior:
         tilt: slope of a further term of the log-prior that is linear in the full vector, (p,).
         separable: whether only shared coordinates couple the modes in the likelihood.
         metric: expected information, where modes are coupled.
-        information: observed information, where modes are single.
         held: for a restricted likelihood, its mean held at what it is at a full vector.
         expects: the metric, also where the search does not use it.
         seconds: rough duration of one evaluation.
@@ -404,7 +345,6 @@ class LogPosterior:
     tilt: Array
     separable: bool = False
     metric: Metric | None = None
-    information: Information | None = None
     expects: Metric | None = None
     seconds: float = 0.0
     held: Callable[[Array], HeldMean] | None = None
@@ -488,27 +428,17 @@ class LogPosterior:
     def exact_information(self, x: Array) -> Array | None:
         """Curvature around a maximum by a formula, or None.
 
-        Of single modes whatever their coordinates; of coupled ones where the data are complete and
-        nothing but drift and noise is free.
+        Of coupled modes, where the data are complete and nothing but drift and noise is free.
         """
-        full, parametrisation, metric = self.full(x), self.parametrisation, self.metric
-        if self.information is None:
-            is_alone = not self.priors and set(parametrisation.parts) == set(METRIC_PARTS[:2])
-            if metric is None or not (metric.exact and is_alone):
-                return None
-            expected, plain = metric.information(parametrisation, full), self.columns.argmax(0)
-            return np.zeros((len(x),) * 2) if expected is None else expected[np.ix_(plain, plain)]
-        model = parametrisation.state_space(full)
-        by_numbers = self.information(model)
-        if by_numbers is None:
+        parametrisation, metric = self.parametrisation, self.metric
+        is_alone = not self.priors and set(parametrisation.parts) == set(METRIC_PARTS[:2])
+        if metric is None or not (metric.exact and is_alone):
             return None
-        information = coordinate_information(
-            parametrisation, full, self.evaluate(model), by_numbers
+        expected, plain = (
+            metric.information(parametrisation, self.full(x)),
+            self.columns.argmax(0),
         )
-        if self.priors:  # each of a coordinate of its own
-            low, high = (self.log_prior(full + step)[1] for step in (-PRIOR_STEP, PRIOR_STEP))
-            information[np.diag_indices(len(information))] -= (high - low) / (2.0 * PRIOR_STEP)
-        return np.asarray(self.columns.T @ information @ self.columns)
+        return np.zeros((len(x),) * 2) if expected is None else expected[np.ix_(plain, plain)]
 
     def with_mean_held(self, x: Array) -> tuple[LogPosterior, Array | float]:
         """The likelihood around the mean at ``x``, and the information that the mean takes.
@@ -521,9 +451,7 @@ class LogPosterior:
             return self, 0.0
         held = self.held(self.full(x))
         taken = self.columns.T @ held.mixed.T @ held.covariance @ held.mixed @ self.columns
-        plain = dataclasses.replace(
-            self, evaluate=held.evaluate, information=held.information, held=None
-        )
+        plain = dataclasses.replace(self, evaluate=held.evaluate, held=None)
         return plain, np.nan_to_num(taken)
 
     def expected_information(self, x: Array) -> Array | None:
@@ -616,7 +544,7 @@ def log_posterior(
         start: full vector to start from instead.
         separable: whether the data do not couple modes that the law does not couple.
         metric: expected information, where modes are coupled.
-        how: ``information``, ``held`` and ``seconds`` of a `LogPosterior`.
+        how: ``held`` and ``seconds`` of a `LogPosterior`.
     """
     start = starting_vector(parametrisation, moments) if start is None else start
     separable = separable and parametrisation.state_space(start).is_diagonal
@@ -887,10 +815,6 @@ class Objective(abc.ABC):
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean, nothing integrated out."""
 
-    def information_at_mean(self, state_space: StateSpace) -> Array | None:
-        """Information on the numbers of a law around its mean, or None without a formula."""
-        return None
-
     def hold_mean(self, full: Array) -> HeldMean:
         """The likelihood with the mean held at what it is at a full vector.
 
@@ -910,10 +834,7 @@ class Objective(abc.ABC):
         def evaluate(model: StateSpace) -> Evaluation:
             return self.at_mean(with_mean(model, value, self.anchored))
 
-        def information(model: StateSpace) -> Array | None:
-            return self.information_at_mean(with_mean(model, value, self.anchored))
-
-        return HeldMean(value, covariance, mixed, evaluate, information)
+        return HeldMean(value, covariance, mixed, evaluate)
 
     @property
     @abc.abstractmethod

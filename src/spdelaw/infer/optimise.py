@@ -204,7 +204,7 @@ SmoothFunction = Callable[[Array], tuple[float, Array]]
 #: Step of the differences of the score, in standard errors.
 DIFFERENCE_STEP = 0.02
 #: Number of coordinates from which one-sided differences are tried, and their step.
-ONE_SIDED, SMALL_STEP = 100, 1e-4
+ONE_SIDED, SMALL_STEP = 24, 1e-4
 #: Asymmetry of one-sided differences, relative to the diagonal, above which central ones follow;
 #: number of coordinates after which it is checked first; information, relative to that of the
 #: rough standard errors, below which a coordinate has none.
@@ -590,10 +590,11 @@ def _polish(
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
     for _ in range(6):
-        information = curvature(x, scale)
+        information, before = curvature(x, scale), value
         hessian = FactoredHessian.of(information, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, hessian)
-        if hessian.decrement(gradient) < POLISHED_GAIN or value > enough or objective.is_spent:
+        is_there = hessian.decrement(gradient) < POLISHED_GAIN and value - before < NEAR_GAIN
+        if is_there or value > enough or objective.is_spent:
             break
     return x, start, gradient, information, value, hessian
 

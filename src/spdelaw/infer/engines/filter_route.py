@@ -44,7 +44,6 @@ from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace, without_response
 from spdelaw.statespace.collapse import Block, Collapsed, first_paths, rotate
-from spdelaw.statespace.information import observed_information
 from spdelaw.statespace.likelihood import Evaluation, evaluate_likelihood
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
@@ -121,20 +120,9 @@ class FilterObjective(Objective):
             start,
             separable=data.is_diagonal,
             metric=self.metric,
-            information=None if self.has_mean else self.information_at_mean,
             held=self.hold_mean if self.has_mean else None,
             seconds=self.seconds,
         )
-
-    def information_at_mean(self, state_space: StateSpace) -> Array | None:
-        """By Louis' identity, of modes without coupling on the data less the response to a mean."""
-        if not self.is_diagonal:
-            return None
-        space, data = self._with_working_floor(state_space), self.data
-        if space.linear.mean is not None:
-            data = data.changed(without_response, space.linear)
-            space = space._replace(dynamics=space.linear.unforced)
-        return observed_information(data, space, self.use_misfit)
 
     @functools.cached_property
     def seconds(self) -> float:
