@@ -13,7 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli.shell import COMMANDS, app, one_line_errors
+from spdelaw.cli.messages import one_line_errors
+from spdelaw.cli.shell import COMMANDS, app
 
 
 def test_help_and_version(run):
