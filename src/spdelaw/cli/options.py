@@ -37,11 +37,8 @@ OutFolder = Path
 LawFiles = list[Path]
 PositiveInt = int
 PositiveFloat = float
-Seconds = float | None
-ShareOrCount = float
 Pair = tuple[float, float]
 Numbers = list[float]
-Counts = list[int]
 Names = tuple[str, ...]
 Modes = int | str
 SeveralModes = int | str | list[int]
@@ -127,32 +124,37 @@ SHAPES = {
 # ---------- Options that mean the same in every command
 
 
-SHARED = describe_arguments("""
-Options:
-    law: Law written by spdelaw fit, a directory.
-    file: NetCDF (.nc), Zarr (.zarr), or a table (.csv, .csv.gz, .parquet).
-    data: File with data to judge on, best data that no law was learned from.
-    variable: Variable to use, where the file holds several.
-    columns: Columns of a table, such as time=date,value=tmax; by default those of the fit.
-    along: Dimension of the file that becomes the spatial axis; guessed by default.
-    config: YAML file with options by their long names; the command line takes precedence.
-    modes: Number of modes to estimate, or auto to choose it by BIC.
-    times: Times, separated by commas, such as 0,0.1,0.5.
-    paths: Number of paths.
-    level: Probability that an interval contains the true value.
-    seed: Seed of random numbers, a non-negative integer: the same seed gives the same result.
-    force: Replace an existing file.
-    dry_run: Print how the file is read and what is guessed, and stop before the fit.
-    truth: Simulated file whose equation is the truth; by default that of the data.
-    no_truth: Do not compare with the equation that is stored with the data.
-    time: Name of the column with the times, as dates or numbers.
-    value: Name of the column with the observed values.
-    station: Name of the column with the names of the stations.
-    lon: Name of the column with longitudes in degrees.
-    lat: Name of the column with latitudes in degrees.
-    x: Name of the column with positions x, where they are not longitudes.
-    y: Name of the column with positions y, where they are not latitudes.
-""")
+class Shared:
+    """Help of options that mean the same in every command.
+
+    Options:
+        law: Law written by spdelaw fit, a directory.
+        file: NetCDF (.nc), Zarr (.zarr), or a table (.csv, .csv.gz, .parquet).
+        data: File with data to judge on, best data that no law was learned from.
+        variable: Variable to use, where the file holds several.
+        columns: Columns of a table, such as time=date,value=tmax; by default those of the fit.
+        along: Dimension of the file that becomes the spatial axis; guessed by default.
+        config: YAML file with options by their long names; the command line takes precedence.
+        modes: Number of modes to estimate, or auto to choose it by BIC.
+        times: Times, separated by commas, such as 0,0.1,0.5.
+        paths: Number of paths.
+        level: Probability that an interval contains the true value.
+        seed: Seed of random numbers, a non-negative integer: the same seed gives the same result.
+        force: Replace an existing file.
+        dry_run: Print how the file is read and what is guessed, and stop before the fit.
+        truth: Simulated file whose equation is the truth; by default that of the data.
+        no_truth: Do not compare with the equation that is stored with the data.
+        time: Name of the column with the times, as dates or numbers.
+        value: Name of the column with the observed values.
+        station: Name of the column with the names of the stations.
+        lon: Name of the column with longitudes in degrees.
+        lat: Name of the column with latitudes in degrees.
+        x: Name of the column with positions x, where they are not longitudes.
+        y: Name of the column with positions y, where they are not latitudes.
+    """
+
+
+SHARED = describe_arguments(inspect.cleandoc(str(Shared.__doc__)))
 SHORT_FLAGS = {"out": "-o", "force": "-f", "paths": "-n", "variable": "-v", "config": "-c",
                "quiet": "-q", "data": "-d"}  # fmt: skip
 #: Named groups in the help of a long command, with options that no group of arguments puts there.
@@ -180,9 +182,7 @@ class Group(NamedTuple):
         panel: group of the help.
         only: arguments to offer, by default all.
         leave_out: arguments that are no options.
-        notes: sentences about what only the shell can do, by argument.
         users: engine that each source belongs to, for the help.
-        defaults: texts that replace the defaults.
         shapes: annotations that replace those of the source, by argument.
     """
 
@@ -191,9 +191,7 @@ class Group(NamedTuple):
     panel: str | None = None
     only: tuple[str, ...] = ()
     leave_out: tuple[str, ...] = ()
-    notes: Mapping[str, str] = {}
     users: tuple[str, ...] = ()
-    defaults: Mapping[str, str] = {}
     shapes: Mapping[str, str] = {}
 
     def fields(self) -> dict[str, Field]:
@@ -218,11 +216,11 @@ class Group(NamedTuple):
         }
 
     def help(self, field: Field) -> str:
-        """Help of an option, with what only the shell can do and the engines that take it."""
+        """Help of an option, with the engines that take it."""
         pairs = zip(self.users, self.sources, strict=False)
         users = [user for user, source in pairs if field.name in self._read(source)]
         engines = f"Engines: {', '.join(dict.fromkeys(users))}." if users else ""
-        return _join(field.text, self.notes.get(field.name, ""), engines)
+        return _join(field.text, engines)
 
     def make(self, given: Given) -> Any:
         """What the command gets."""
@@ -267,33 +265,11 @@ GROUPS = {
         panel="Preparation, stored in the law and undone on output",
         leave_out=("variable", "rename"),
     ),
-    "ModelOptions": Group(
-        _MODEL,
-        panel=MODEL,
-        leave_out=("priors",),
-        notes={
-            "observation_noise": "The standard deviation is a number, or the name of a variable "
-            "with one per value.",
-            "forcing": "Pass a file with the dimensions time and space.",
-            "mean": "A known field is read from a file.",
-        },
-        defaults=dict.fromkeys(("drift", "noise"), "diagonal; parametric with --terms"),
-    ),
+    "ModelOptions": Group(_MODEL, panel=MODEL, leave_out=("priors",)),
     "DiscoverModel": Group(_MODEL, panel=MODEL, only=("observation_noise", "fixed")),
-    "FillModel": Group(
-        _MODEL, panel=MODEL, only=("drift",), defaults={"drift": "several are compared"}
-    ),
+    "FillModel": Group(_MODEL, panel=MODEL, only=("drift",)),
     "SkillModel": Group(
-        _MODEL,
-        panel=MODEL,
-        only=("drift", "noise", "initial", "nuisance", "rest"),
-        defaults={
-            "drift": "diagonal and, for EOFs, dense are compared",
-            "noise": "that of the drift",
-            "initial": "stationary for EOFs, else auto",
-            "nuisance": "0 for EOFs, else auto",
-            "rest": "auto",
-        },
+        _MODEL, panel=MODEL, only=("drift", "noise", "initial", "nuisance", "rest")
     ),
     "FillSettings": Group(
         ("evaluation/gaps/filling.py:fill",),
@@ -306,13 +282,7 @@ GROUPS = {
         shapes={"leads": "Counts", "first": "ShareOrCount"},
     ),
     "TermOptions": Group(
-        ("infer/semilinear/engine.py:SemilinearEngine",),
-        panel=MODEL,
-        only=("terms",),
-        defaults={"terms": ""},
-        notes={
-            "terms": "For several fields write 'u: u, u: v, v: u'; --modes is then their total."
-        },
+        ("infer/semilinear/engine.py:SemilinearEngine",), panel=MODEL, only=("terms",)
     ),
     "EngineOptions": Group(
         (
@@ -326,7 +296,6 @@ GROUPS = {
         only=("threads", "profile", "n_time", "order", "tail", "preset", "epochs", "checkpoint",
               "tensorboard", "method", "scheme"),
         users=("exact", "chaos", "amortized", "amortized", "that of --terms"),
-        defaults={"epochs": "640; 30 with --preset structured"},
     ),
 }  # fmt: skip
 
@@ -346,7 +315,7 @@ class Part(NamedTuple):
 
 
 def expand(fields: Mapping[str, Field], texts: Mapping[str, str], group: Group) -> dict[str, Part]:
-    """Options of each argument; ``texts`` of the command replace those of the argument."""
+    """Options of each argument; ``texts`` are the entries of the command's docstring."""
     return {name: _expand_one(field, texts, group) for name, field in fields.items()}
 
 
@@ -355,9 +324,7 @@ def _expand_one(field: Field, texts: Mapping[str, str], group: Group) -> Part:
     if annotation in GROUPS:
         return _expand_group(GROUPS[annotation], field, texts)
     shape = SHAPES.get(annotation, Shape())
-    text = texts.get(field.name) or group.help(field) or SHARED.get(field.name, "")
-    default = group.defaults.get(field.name, field.default)
-    text = _join(text, shape.syntax, _shown_default(default))
+    text = _help(field, shape, texts.get(field.name, "..."), group)
     parameter = _parameter(field, shape, text, group.panel)
     option = _flag(field.name)
 
@@ -428,8 +395,16 @@ def _checked_first(check: Callable[..., Any]) -> Callable[..., Any]:
     return callback
 
 
+def _help(field: Field, shape: Shape, text: str, group: Group) -> str:
+    """Help of an option: the entry of the command; "..." in it stands for that of the argument."""
+    if text.startswith("..."):
+        argument = group.help(field) or SHARED.get(field.name, "")
+        text = _join(argument, shape.syntax, text.removeprefix("...").strip())
+    return text if "[default:" in text else _join(text, _shown_default(field.default))
+
+
 def _shown_default(default: Any) -> str:
-    if default is REQUIRED or default in (None, (), False, ""):
+    if default is REQUIRED or default is None or default is False or default in ((), ""):
         return ""
     default = "on" if default is True else default
     return f"[default: {','.join(map(str, default)) if isinstance(default, tuple) else default}]"

@@ -42,6 +42,8 @@ MODULES = {
 }
 #: A command with more options shows the important ones first and the others in named groups.
 MOST_IN_ONE_LIST = 15
+#: Options that come last in the help of a short command.
+LAST = ("variable", "columns", "seed", "force", "json", "quiet")
 
 
 def signature_of(name: str, module: str) -> Signature:
@@ -93,7 +95,9 @@ def _in_order_of_help(
 ) -> list[inspect.Parameter]:
     """The important options of a long command first; those of a short one outside of groups."""
     names = [parameter.name for parameter in parameters]
-    shown = re.findall(r"\w+", important) if len(names) > MOST_IN_ONE_LIST else names
+    shown = sorted(names, key=lambda name: LAST.index(name) if name in LAST else -1)
+    if len(names) > MOST_IN_ONE_LIST:
+        shown = re.findall(r"\w+", important)
     ordered = [_outside_of_groups(p) if p.name in shown else p for p in parameters]
     return sorted(ordered, key=lambda p: shown.index(p.name) if p.name in shown else len(shown))
 

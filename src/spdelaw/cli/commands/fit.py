@@ -78,10 +78,18 @@ def fit_command(
 
     Options:
         engine: Method of estimation: exact, chaos, amortized, or one of an installed package.
-        engine_option: Any other option of the engine, as name=value.
+        engine_option: Any other option of the engine, as name=value. The option can be repeated.
         dask: Dask workers for a .zarr file: local:4 starts four on this machine, tcp://host:8786
             connects to a scheduler.
         bootstrap: Number of replicates of a parametric bootstrap; 0 uses the Fisher information.
+        drift: ... [default: diagonal; parametric with --terms]
+        noise: ... [default: diagonal; parametric with --terms]
+        observation_noise: ... The standard deviation is a number, or the name of a variable with
+            one per value.
+        forcing: ... Pass a file with the dimensions time and space.
+        mean: ... A known field is read from a file.
+        terms: ... For several fields write 'u: u, u: v, v: u'; --modes is then their total.
+        epochs: ... [default: 640; 30 with --preset structured]
 
     Shown first:
         file, out, force, dry_run, variable, domain, modes, anomalies, drift, noise, initial, mean,
@@ -284,21 +292,24 @@ def dask_client(where: str | None) -> Iterator[Any]:
         yield None
         return
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise MissingExtraError("--dask", "distributed") from error
     kind, _, count = where.partition(":")
     if kind == "local" and count.isdecimal() and int(count) > 0:
-        settings = {"n_workers": int(count), "threads_per_worker": 1, "processes": True}
-        with LocalCluster(**settings, dashboard_address=":0") as cluster, Client(cluster) as client:
-            yield client
-        return
-    if kind not in ("tcp", "tls", "ws", "wss") or not count.startswith("//"):
+        settings: dict[str, Any] = {
+            "n_workers": int(count),
+            "threads_per_worker": 1,
+            "dashboard_address": ":0",
+        }
+    elif kind in ("tcp", "tls", "ws", "wss") and count.startswith("//"):
+        settings = {"address": where, "timeout": SCHEDULER_TIMEOUT}
+    else:
         got, fix = repr(where), "pass --dask local:4, or --dask tcp://host:8786"
         expected = "local:4, or the address of a scheduler"
         raise InputError("--dask", expected=expected, got=got, fix=fix)
     try:
-        client = Client(where, timeout=SCHEDULER_TIMEOUT)
+        client = Client(**settings)
     except (OSError, TimeoutError, ValueError) as error:
         expected, got = f"a Dask scheduler at {where}", f"none ({error})"
         fix = "start one with dask scheduler, or check the address"

@@ -171,6 +171,12 @@ def skill_command(
 
     Options:
         modes: Number of modes, several to choose from, separated by commas, or auto.
+        domain: ... Write eof for EOFs of the data; by default both kinds of modes are compared.
+        drift: ... [default: diagonal and, for EOFs, dense are compared]
+        noise: ... [default: that of the drift]
+        initial: ... [default: stationary for EOFs, else auto]
+        nuisance: ... [default: 0 for EOFs, else auto]
+        rest: ... [default: auto]
         leads: Numbers of steps to forecast ahead, separated by commas.
         origins: Training data before each forecast: expanding (all earlier times) or rolling (a
             window of constant length).

@@ -239,6 +239,7 @@ def fill_command(
 
     Options:
         modes: Number of modes, or auto to choose it by cross-validation.
+        drift: ... [default: several are compared]
         basis: Modes to use: domain (eigenfunctions of the domain) or patterns (EOFs of the data);
             by default both are compared.
         rest: Model of the residual outside the modes: white, memory (correlated in time at each
