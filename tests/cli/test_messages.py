@@ -9,7 +9,7 @@ from spdelaw.errors import FileError, InputError, MissingExtraError
 
 def in_shell(names, call, lines=None):
     with pytest.raises((InputError, FileError, MissingExtraError)) as caught, \
-            shell_language(names, lambda: lines or {}):  # fmt: skip
+            shell_language({n: "--" + n.replace("_", "-") for n in names}, lambda: lines or {}):  # fmt: skip
         call()
     return str(caught.value)
 
@@ -41,6 +41,11 @@ def test_near_misses_are_suggested():
         ("pass domain=sl.Interval(a, b)", "pass --domain interval"),
         ("pass n_modes=8, or detrend=True", "pass --modes 8, or --detrend"),
         ("pass profile=False", "pass --no-profile"),
+        (
+            "with --anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'), or so",
+            "with --anomalies mean, or so",
+        ),
+        ("cut: --select lat=-2:2", "cut: --select lat=-2:2"),
         ("x=2 is no option", "x=2 is no option"),
     ],
 )

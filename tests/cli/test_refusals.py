@@ -128,7 +128,8 @@ REFUSED = {
         ("--until nan", "after the history's last"),
         ("--until soon", "dates such as"),
         ("--until 2 --steps 0", "--steps"),
-        ("--until 2 --out complete.nc", "--force"),
+        ("--until 2 --out test.nc", "--force"),
+        ("--until 2 --out complete.nc --force", "differs from the input"),
     ],
     "evaluate a.law": [
         ("complete.nc --truth plain.nc", "none in plain.nc"),

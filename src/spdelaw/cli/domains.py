@@ -57,6 +57,11 @@ class ChosenDomain(NamedTuple):
     reason: str
     guessed: bool = False
 
+    @property
+    def source(self) -> str:
+        """The reason, or the word for a guess, which is printed elsewhere."""
+        return "guessed" if self.guessed else self.reason
+
 
 #: Domains by name, with the options each of them takes.
 DOMAIN_OPTIONS: dict[str, tuple[str, ...]] = {

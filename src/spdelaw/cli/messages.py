@@ -92,6 +92,9 @@ PYTHON_NAMES = {"n_modes": "modes", "n_paths": "paths", "n_samples": "samples",
 #: ``name=value`` of Python, with a text, a call such as ``sl.Season(365.25, 4)``, or a plain word.
 _ASSIGNMENT = re.compile(r"\b(\w+)=(?:'([^']*)'|sl\.(\w+)\(([^()]*)\)|([\w.+-]+))")
 
+#: Advice for Python beside the option, which the shell does not need.
+_FOR_PYTHON = re.compile(r", in Python [^,(]*\([^)]*\)")
+
 
 @functools.cache
 def fit_options() -> frozenset[str]:
@@ -124,11 +127,13 @@ def in_options(text: str, names: Iterable[str] = ()) -> str:
             return flag if value == "True" else f"--no-{flag[2:]}"
         return f"{flag} {value}"
 
-    return _ASSIGNMENT.sub(option, text)
+    return _ASSIGNMENT.sub(option, _FOR_PYTHON.sub("", text))
 
 
 @contextlib.contextmanager
-def shell_language(names: Iterable[str], lines: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+def shell_language(
+    names: Mapping[str, str], lines: Callable[[], Mapping[str, str]]
+) -> Iterator[None]:
     """Rewrite an error for the shell.
 
     ``initial: ... Fix: pass initial='auto'`` becomes ``--initial: ... Fix: pass --initial auto``.
@@ -136,15 +141,14 @@ def shell_language(names: Iterable[str], lines: Callable[[], Mapping[str, str]])
     configuration file gets its line.
 
     Args:
-        names: arguments that are options of the command.
+        names: option, or name of the positional argument, by argument.
         lines: gives the position in the configuration file by option.
     """
-    names = set(names)
     try:
         yield
     except SpdeLawError as error:
         what = PYTHON_NAMES.get(error.what, error.what)
-        what = "--" + what.replace("_", "-") if what in names else what
+        what = names.get(what, what)
         position = lines().get(what)
         what = what if position is None else f"{position}, {what.lstrip('-')}"
         expected = re.sub(r"one of [(\[]([^)\]]*)[)\]]", _without_quotes, error.expected)

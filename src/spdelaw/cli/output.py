@@ -67,7 +67,8 @@ class Output:
             table.add_row(*row)
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
-        console.print(title, style="bold")
+        if title:
+            console.print(title, style="bold")
         console.print(table)
 
     def facts(self, title: str, facts: Mapping[str, str]) -> None:
@@ -217,10 +218,11 @@ def new_copy(out: Path, endings: tuple[str, ...], force: bool) -> Path:
     return _target("--out", out, endings, force)
 
 
-def required_target(out: Path | None, example: str) -> Path:
+def required_target(out: Path | None, file: Path, ending: str) -> Path:
     """The path of ``--out``; only a dry run may omit it."""
     if out is None:
-        fix = f"pass --out {example}, or --dry-run to see what would be done"
+        name = file.name.split(".")[0] + ending
+        fix = f"pass --out {name}, or --dry-run to see what would be done"
         raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
     return out
 

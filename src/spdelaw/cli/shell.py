@@ -22,7 +22,7 @@ from spdelaw.cli.entry import ending_interrupts
 from spdelaw.cli.messages import one_line_errors, shell_language
 from spdelaw.cli.options import Group, collect, expand
 from spdelaw.cli.signatures import Signature, describe_arguments, read_signature, section
-from spdelaw.errors import SpdeLawError
+from spdelaw.errors import FileError, SpdeLawError
 
 # ---------- A command from the function that runs it
 #
@@ -72,7 +72,9 @@ def load_command(name: str, module: str | None = None) -> Any:
     parameters = [parameter for part in parts.values() for parameter in part.parameters]
 
     def run(ctx: typer.Context, **values: Any) -> None:
-        with shell_language(values, lambda: ctx.meta.get(CONFIG_LINES, {})):
+        labels = {str(p.name): str(p.metavar or p.opts[0]) for p in ctx.command.params}
+        with shell_language(labels, lambda: ctx.meta.get(CONFIG_LINES, {})):
+            _refuse_output_on_input(values)
             with ending_interrupts():
                 function = getattr(importlib.import_module(module), f"{name}_command")
             arguments = collect(parts, values)
@@ -88,6 +90,16 @@ def load_command(name: str, module: str | None = None) -> Any:
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
     single.command(name, help=help_of(docstring), epilog=examples)(run)
     return typer.main.get_command(single)
+
+
+def _refuse_output_on_input(values: Mapping[str, Any]) -> None:
+    """``--force`` replaces an output; it must not replace what the command reads."""
+    out = values.get("out")
+    inputs = [values.get(name) for name in ("law", "file", "data", "truth", "skill", "config")]
+    for path in [*inputs, *values.get("laws", [])]:
+        if out is not None and path is not None and out.exists() and out.samefile(path):
+            expected, fix = "a name that differs from the input's", "choose another name"
+            raise FileError("--out", expected=expected, got=str(out), fix=fix)
 
 
 def _in_order_of_help(

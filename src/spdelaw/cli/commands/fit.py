@@ -114,7 +114,7 @@ def fit_command(
         spdelaw fit heat.nc --engine chaos --n-time 16 --tail dropped --modes 8 --out paper.law
     """
     file = data.file
-    target = None if dry_run else required_target(out, "heat.law")
+    target = None if dry_run else required_target(out, file, ".law")
     settings, std = _model_words(model, file)
     settings |= terms | engine_options | (engine_option or {})
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
@@ -135,7 +135,7 @@ def fit_command(
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_law(output, title, law, SHOWN_MODES)
     show_guesses(output, source)
-    facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.reason})"}
+    facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.source})"}
     if source.preparation is not None and law.info.get("preparation"):
         facts["prepared by"] = "; ".join(law.info["preparation"])
     output.facts("", facts | {"file": str(target), "time": f"{output.seconds:.1f} s"})
@@ -254,7 +254,8 @@ def discover_command(
     if out is not None:
         law.save(out)
     _show_discovery(output, discovery)
-    facts = {"domain": f"{domain_name(law.domain)} ({chosen.reason})", "modes": str(law.n_modes)}
+    show_guesses(output, source)
+    facts = {"domain": f"{domain_name(law.domain)} ({chosen.source})", "modes": str(law.n_modes)}
     facts |= {} if out is None else {"file": str(out)}
     output.facts("", facts | {"time": f"{output.seconds:.1f} s"})
     show_notes(output, law)
@@ -274,7 +275,7 @@ def _show_discovery(output: Output, discovery: Discovery) -> None:
         rows.append([row["terms"], log_likelihood, f"{row['bic']:.1f}", chosen])
     header = ["terms", "log-likelihood", "BIC above the best", "chosen"]
     output.table(discovery.sentence, header, rows)
-    if "coefficient" in discovery.law.parameters:
+    if discovery.terms:
         show_terms(output, discovery.law)
 
 

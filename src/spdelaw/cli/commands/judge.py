@@ -11,6 +11,7 @@ import xarray as xr
 from spdelaw import report
 from spdelaw.cli.domains import check_same_domain, stored_equation
 from spdelaw.cli.inputs import PATTERNS, DataOptions, LawAndData, LawsAndData, read_fields
+from spdelaw.cli.messages import in_options
 from spdelaw.cli.options import (
     DataFile,
     JsonFile,
@@ -88,7 +89,7 @@ def evaluate_command(source: LawAndData, truth: TruthOptions, output: Output) ->
     with output.busy(f"evaluating {source.law}"):
         card = evaluate(law, fields, reference.equation)
     output.line(f"{source.law} on {source.file}; truth: {reference.source}\n")
-    output.line(repr(card))
+    output.line(in_options(repr(card)))
     output.document(
         law=str(source.law), data=str(source.file), truth=reference.source, verdict=card.verdict,
         advice=card.advice, scorecard=card.to_dict(),

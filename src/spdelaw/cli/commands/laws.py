@@ -14,6 +14,7 @@ from spdelaw.cli.output import Output, shape
 from spdelaw.data.clock import step_of
 from spdelaw.data.quality import hints
 from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
 from spdelaw.domains.hermite import Line
 from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
@@ -174,6 +175,9 @@ def domain_name(domain: AbstractDomain) -> str:
     """A domain as people write it."""
     if isinstance(domain, Interval):
         return f"[{domain.a:.6g}, {domain.b:.6g}], {domain.boundary}"
+    if isinstance(domain, Box):
+        words = ", ".join(dict.fromkeys(map(str, domain.boundary)))
+        return f"{' × '.join(f'[{a:.6g}, {b:.6g}]' for a, b in domain.sides)}, {words}"
     return "the weighted line" if isinstance(domain, Line) else str(domain)
 
 
@@ -202,7 +206,7 @@ def law_document(law: Law) -> dict[str, Any]:
 def show_guesses(output: Output, source: Source) -> None:
     """Print what was guessed about a file, in one line."""
     if source.guesses:
-        output.line(f"Guessed: {'; '.join(source.guesses)}. Options overrule each of these.\n")
+        output.line(f"Guessed: {'; '.join(source.guesses)}. Options override these guesses.\n")
 
 
 # ---------- ``--dry-run``: the data and assumptions of a fit, without fitting
@@ -221,20 +225,20 @@ def show_plan(
     missing = 1.0 - observed.size / values.size
     notes = hints(fields, affine)
     clock = dict(fields["time"].attrs)
-    output.facts(f"{file}: what a fit would see", {
+    output.facts(f"{file}: what a fit would use", {
         "variable": f"{fields.name}" + _units(fields.attrs),
         "prepared by": "; ".join(done) or "nothing",
         "shape": shape(sizes),
         "time": time_in_words(fields["time"].values, clock),
         "values": f"mean {observed.mean():.4g}, standard deviation {observed.std():.4g}",
         "missing": f"{100 * missing:.3g} %",
-        "domain": f"{domain_name(chosen.domain)} ({chosen.reason})",
+        "domain": f"{domain_name(chosen.domain)} ({chosen.source})",
         "modes": str(n_modes),
     })  # fmt: skip
     for guess in source.guesses:
         output.line(f"guessed: {guess}")
     for note in notes:
-        output.line(f"note: {note}")
+        output.line(f"note: {in_options(note)}")
     output.document(
         dry_run=True, data=str(file), guesses=source.guesses, notes=notes, shape=sizes,
         missing=missing, preparation=None if how is None else how.to_dict(), prepared_by=done,

@@ -145,7 +145,7 @@ def forecast_command(
     """
     is_regular = until is not None or steps is not None
     if is_regular == (times is not None):
-        expected = "either --steps and --until, or one of them, or --times"
+        expected = "--steps, --until or both, or else --times"
         raise refused("--steps", expected, "both" if is_regular else "neither", "6")
     learned, fields = source.read()
     history = learned.observe(fields)
@@ -262,7 +262,7 @@ def fill_command(
         spdelaw fill sst.nc --anomalies month --dry-run
     """
     file = data.file
-    target = None if dry_run else required_target(out, "filled.nc")
+    target = None if dry_run else required_target(out, file, "-filled.nc")
     Model(**model)  # checks the words
     source = data.read()
     chosen = source.choose_domain()

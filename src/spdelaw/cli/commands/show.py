@@ -17,6 +17,7 @@ from spdelaw.cli.commands.laws import (
     time_in_words,
 )
 from spdelaw.cli.inputs import read_fields
+from spdelaw.cli.messages import in_options
 from spdelaw.cli.options import DataFile, LawFile, Names
 from spdelaw.cli.output import Output, file_size, file_text, human_size, shape
 from spdelaw.data.fields import as_fields
@@ -64,7 +65,7 @@ def info_command(
             for v, n in suspect_fills(fields.values)
         ]
     for note in notes:
-        output.line(f"note: {note}")
+        output.line(f"note: {in_options(note)}")
     output.document(file=str(file), bytes=file_size(file), fields=summary, notes=notes)
 
 
@@ -97,7 +98,7 @@ def _date_facts(fields: xr.DataArray) -> dict[str, str]:
     clock = dict(fields["time"].attrs)
     if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
         return {}
-    return {"dates": time_in_words(fields["time"].values, clock)}
+    return {"time": time_in_words(fields["time"].values, clock)}
 
 
 def _facts(summary: dict[str, Any]) -> dict[str, str]:
