@@ -8,8 +8,9 @@ from spdelaw.errors import FileError, InputError, MissingExtraError
 
 
 def in_shell(names, call, lines=None):
+    options = {name: "--" + name.replace("_", "-") for name in names}
     with pytest.raises((InputError, FileError, MissingExtraError)) as caught, \
-            shell_language({n: "--" + n.replace("_", "-") for n in names}, lambda: lines or {}):  # fmt: skip
+            shell_language(options, lambda: lines or {}):  # fmt: skip
         call()
     return str(caught.value)
 
@@ -40,6 +41,7 @@ def test_near_misses_are_suggested():
         ("pass season=sl.Season(365.25, 4)", "pass --season 365.25 4"),
         ("pass domain=sl.Interval(a, b)", "pass --domain interval"),
         ("pass n_modes=8, or detrend=True", "pass --modes 8, or --detrend"),
+        ('pass drift="dense"', "pass --drift dense"),
         ("pass profile=False", "pass --no-profile"),
         (
             "with --anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'), or so",

@@ -119,7 +119,7 @@ REFUSED = {
         ("--out x.txt", ".nc or .zarr"),
     ],
     "sample a.law": [("--out x.csv", "ends in .nc or .zarr"), ("--out complete.nc", "--force")],
-    "reconstruct a.law complete.nc": [("--out complete.nc", "--force"), ("--points 0", "--points")],
+    "reconstruct a.law complete.nc": [("--out test.nc", "--force"), ("--points 0", "--points")],
     "forecast a.law complete.nc": [
         ("", "got neither"),
         ("--until 2 --times 2", "got both"),

@@ -57,7 +57,7 @@ def _entries(file: Path) -> list[tuple[Any, Any]]:
         raise _error(str(file), "a flat list of options", "deep nesting", "remove it") from error
     except (OSError, UnicodeDecodeError) as error:
         expected, got = "a regular YAML file", getattr(error, "got", f"{file}: {error}")
-        raise FileError("--config", expected=expected, got=got, fix="check the name") from error
+        raise FileError("--config", expected=expected, got=got, fix="check the file") from error
     if node is None:
         return []
     if not isinstance(node, yaml.MappingNode):

@@ -90,7 +90,7 @@ def _print_line(kind: str, colour: str, message: str) -> None:
 PYTHON_NAMES = {"n_modes": "modes", "n_paths": "paths", "n_samples": "samples",
                 "return_noise": "noise"}  # fmt: skip
 #: ``name=value`` of Python, with a text, a call such as ``sl.Season(365.25, 4)``, or a plain word.
-_ASSIGNMENT = re.compile(r"\b(\w+)=(?:'([^']*)'|sl\.(\w+)\(([^()]*)\)|([\w.+-]+))")
+_ASSIGNMENT = re.compile(r"\b(\w+)=(?:['\"]([^'\"]*)['\"]|sl\.(\w+)\(([^()]*)\)|([\w.+-]+))")
 
 #: Advice for Python beside the option, which the shell does not need.
 _FOR_PYTHON = re.compile(r", in Python [^,(]*\([^)]*\)")
@@ -148,7 +148,7 @@ def shell_language(
         yield
     except SpdeLawError as error:
         what = PYTHON_NAMES.get(error.what, error.what)
-        what = names.get(what, what)
+        what = names.get(what, what).split("...")[0]  # of "LAW... [DATA]"
         position = lines().get(what)
         what = what if position is None else f"{position}, {what.lstrip('-')}"
         expected = re.sub(r"one of [(\[]([^)\]]*)[)\]]", _without_quotes, error.expected)
