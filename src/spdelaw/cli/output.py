@@ -64,7 +64,7 @@ class Output:
         for i, name in enumerate(header):
             table.add_column(name, justify="right" if i and name else "left", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(printable(cell) for cell in row))
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
         if title:
@@ -78,7 +78,7 @@ class Output:
     def line(self, text: str) -> None:
         """Print one line."""
         if self.talks:
-            typer.echo(text)
+            typer.echo(printable(text))
 
     def document(self, **content: Any) -> None:
         """Print the JSON document under --json."""
@@ -108,6 +108,11 @@ class Output:
 
         with Console(file=sys.stderr).status(what) as status:
             yield lambda state: status.update(f"{what}: {state}")
+
+
+def printable(text: str) -> str:
+    """Text without control characters: attributes of a file may hold commands for a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
 
 
 def plain(value: Any) -> Any:
@@ -166,7 +171,7 @@ def new_fields(out: Path, force: bool = False) -> Path:
         out: File to write: .nc (NetCDF) or .zarr (Zarr).
         force: Replace an existing file.
     """
-    return _target("--out", out, FORMATS, force)
+    return check_target("--out", out, FORMATS, force)
 
 
 def new_law(out: Path, force: bool = False) -> Path:
@@ -179,7 +184,7 @@ def new_law(out: Path, force: bool = False) -> Path:
     if not out.name or out.suffix in FORMATS:
         fix = f"pass --out {out.stem or 'heat'}.law"
         raise FileError("--out", expected="the name of a law", got=repr(str(out)), fix=fix)
-    return _target("--out", out, (), force)
+    return check_target("--out", out, (), force)
 
 
 def new_page(out: Path, force: bool = False) -> Path:
@@ -189,7 +194,7 @@ def new_page(out: Path, force: bool = False) -> Path:
         out: Page to write, such as report.html.
         force: Replace an existing page.
     """
-    return _target("--out", out, (".html", ".htm"), force)
+    return check_target("--out", out, (".html", ".htm"), force)
 
 
 class SkillTargets(NamedTuple):
@@ -210,12 +215,7 @@ class SkillTargets(NamedTuple):
         if self.out is not None:
             new_fields(self.out, self.force)
         if self.figure is not None:
-            _target("--figure", self.figure, (".png", ".pdf", ".svg"), self.force)
-
-
-def new_copy(out: Path, endings: tuple[str, ...], force: bool) -> Path:
-    """A path that a file with one of the endings can be copied to."""
-    return _target("--out", out, endings, force)
+            check_target("--figure", self.figure, (".png", ".pdf", ".svg"), self.force)
 
 
 def required_target(out: Path | None, file: Path, ending: str) -> Path:
@@ -227,7 +227,7 @@ def required_target(out: Path | None, file: Path, ending: str) -> Path:
     return out
 
 
-def _target(option: str, path: Path, endings: tuple[str, ...], force: bool) -> Path:
+def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool) -> Path:
     """The path, if its ending is one of these and it is free or ``force`` may replace it."""
     if endings and not path.name.endswith(endings):
         expected = f"a name that ends in {' or '.join(endings)}"

@@ -72,9 +72,7 @@ def load_command(name: str, module: str | None = None) -> Any:
     parameters = [parameter for part in parts.values() for parameter in part.parameters]
 
     def run(ctx: typer.Context, **values: Any) -> None:
-        labels = {
-            str(p.name): str(p.metavar or p.opts[0]).split("...")[0] for p in ctx.command.params
-        }
+        labels = {str(p.name): str(p.metavar or p.opts[0]) for p in ctx.command.params}
         with shell_language(labels, lambda: ctx.meta.get(CONFIG_LINES, {})):
             _refuse_output_on_input(values)
             with ending_interrupts():

@@ -37,31 +37,24 @@ from spdelaw.report.figures.predictions import plot_skill
 # ---------- ``spdelaw evaluate``: how well a law describes new fields
 
 
-class Truth(NamedTuple):
-    """The true equation, where one is known, and where it comes from."""
-
-    equation: SpectralSPDE | None
-    source: str
-
-
 class TruthOptions(NamedTuple):
-    """Where the true equation comes from."""
+    """Where the true equation of simulated data comes from."""
 
     truth: DataFile | None = None
     no_truth: bool = False
 
-    def find(self, file: Path, fields: xr.DataArray, law: Law) -> Truth:
-        """The true equation from the options or the file, checked against the law."""
+    def find(self, file: Path, fields: xr.DataArray, law: Law) -> tuple[SpectralSPDE | None, str]:
+        """The true equation, where one is known, checked against the law, and its source."""
         given = self.truth
         if given is not None and self.no_truth:
             expected = "either --truth or --no-truth"
             raise InputError("--truth", expected=expected, got="both", fix="leave one out")
         if self.no_truth or (given is None and not isinstance(law.dynamics, Linear)):
-            return Truth(None, "not used")
+            return None, "not used"
         source = file if given is None else given
         equation = stored_equation(fields if given is None else read_fields(given))
         if equation is None and given is None:
-            return Truth(None, "unknown")
+            return None, "unknown"
         if equation is None:
             expected, fix = "a simulated file, with its equation", "pass a file of spdelaw simulate"
             raise InputError("--truth", expected=expected, got=f"none in {source}", fix=fix)
@@ -71,7 +64,7 @@ class TruthOptions(NamedTuple):
             fix = "pass --no-truth, or fit fewer modes"
             raise InputError("--truth", expected=expected, got=str(equation.n_modes), fix=fix)
         name = equation.label or "equation"
-        return Truth(equation, f"{name}, {equation.n_modes} modes, from {source}")
+        return equation, f"{name}, {equation.n_modes} modes, from {source}"
 
 
 def evaluate_command(source: LawAndData, truth: TruthOptions, output: Output) -> None:
@@ -85,13 +78,13 @@ def evaluate_command(source: LawAndData, truth: TruthOptions, output: Output) ->
         spdelaw evaluate heat.law test.nc --truth heat.nc --json
     """
     law, fields = source.read()
-    reference = truth.find(source.file, fields, law)
+    equation, reference = truth.find(source.file, fields, law)
     with output.busy(f"evaluating {source.law}"):
-        card = evaluate(law, fields, reference.equation)
-    output.line(f"{source.law} on {source.file}; truth: {reference.source}\n")
+        card = evaluate(law, fields, equation)
+    output.line(f"{source.law} on {source.file}; truth: {reference}\n")
     output.line(in_options(repr(card)))
     output.document(
-        law=str(source.law), data=str(source.file), truth=reference.source, verdict=card.verdict,
+        law=str(source.law), data=str(source.file), truth=reference, verdict=card.verdict,
         advice=card.advice, scorecard=card.to_dict(),
     )  # fmt: skip
 
@@ -270,7 +263,7 @@ def report_command(
         fix = "spdelaw report a.law data.nc --out report.html"
         raise InputError("DATA", expected="a file of data", got="none", fix=fix)
     first = next(iter(laws.values()))
-    reference = truth.find(file, fields, first)
+    equation, reference = truth.find(file, fields, first)
     observed = first.observe(fields)
     about = {"data": str(file)}
     about |= {f"law {name}": str(path) for name, path in zip(laws, source.laws, strict=False)}
@@ -279,16 +272,16 @@ def report_command(
         about["same"] = "yes" if same else "no"
     with output.busy(f"writing {out}"):
         report.write_report(
-            out, laws, observed, truth=reference.equation, title=title, source=about, skill=scores,
+            out, laws, observed, truth=equation, title=title, source=about, skill=scores,
             max_paths=max_paths, seed=seed,
         )  # fmt: skip
     paths = [str(path) for path in source.laws[: len(laws)]]
     output.facts(
         f"Report on {', '.join(paths)}",
-        {"data": str(file), "truth": reference.source, "page": file_text(out),
+        {"data": str(file), "truth": reference, "page": file_text(out),
          "time": f"{output.seconds:.1f} s", "open": out.resolve().as_uri()},
     )  # fmt: skip
     output.document(
-        laws=paths, data=str(file), truth=reference.source, file=str(out), bytes=file_size(out),
+        laws=paths, data=str(file), truth=reference, file=str(out), bytes=file_size(out),
         seconds=output.seconds,
     )  # fmt: skip

@@ -23,14 +23,8 @@ from spdelaw.processes.linear import Linear
 # ---------- Tables and facts of a law
 
 
-#: Variables over modes, in the order of the table, with the heads of their columns.
-COLUMNS = {
-    "eigenvalue": "lambda",
-    "noise_variance": "q",
-    "mean": "mean",
-    "initial_mean": "initial mean",
-    "initial_variance": "initial variance",
-}
+#: Heads of columns that are letters of the equation.
+COLUMNS = {"eigenvalue": "lambda", "noise_variance": "q"}
 #: Smaller numbers are zero by symmetry, unless their interval says otherwise.
 ROUNDING = 1e-12
 
@@ -155,16 +149,15 @@ def _mean_facts(law: Law) -> dict[str, str]:
 
 
 def _time_dependence_facts(law: Law) -> dict[str, str]:
-    """Forcing and seasons, where there are any."""
+    """Forcing, residual with memory and seasons, where there are any."""
     facts = {}
     if law.forcing is not None:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    season = getattr(law.dynamics, "season", None)
     if law.rest is not None:
-        facts["rest"] = law.rest.in_words(
-            str((law.info.time or {}).get("units", "")).split(" since ")[0]
-        )
+        unit = str((law.info.time or {}).get("units", "")).split(" since ")[0]
+        facts["residual"] = law.rest.in_words(unit)
+    season = getattr(law.dynamics, "season", None)
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"

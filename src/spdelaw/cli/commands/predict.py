@@ -269,8 +269,13 @@ def fill_command(
     if target is None:
         show_plan(output, file, source, chosen, modes)
         return
-    if not (settings.get("smooth") or settings.get("everywhere")):
-        _check_gaps(source.fields)
+    gaps, never = _count_gaps(source.fields)
+    without_data = f"{never} points have no data at any time"
+    if not (gaps or settings.get("smooth") or settings.get("everywhere")):
+        got = "none" + (f"; {without_data}" if never else "")
+        fix = "--everywhere fills points without data, " if never else ""
+        fix += "--smooth gives the law's field"
+        raise DataError("data", expected="gaps to fill", got=got, fix=fix)
     check_free_space(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
         filled_record = fill_record(
@@ -285,7 +290,14 @@ def fill_command(
         | {"coverage": list(trial.coverage)}
         for trial in filled_record.trials
     ]
-    facts = _fill_facts(filled_record, source.fields) | {"domain": domain_name(chosen.domain)}
+    std = filled_record.data["std"].values
+    std = std[np.isfinite(std) & (std > 0)]
+    facts = {
+        "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
+        "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
+        "chosen": filled_record.data.attrs["chosen_by"],
+        "domain": domain_name(chosen.domain),
+    }
     report_written(
         output, f"{file} filled", filled_record.data, target, facts, data=str(file),
         guesses=source.guesses, candidates=candidates, chosen=candidates[0],
@@ -293,34 +305,12 @@ def fill_command(
     )  # fmt: skip
 
 
-def _check_gaps(fields: xr.DataArray) -> None:
-    """Refuse fields without gaps before minutes of comparing laws."""
+def _count_gaps(fields: xr.DataArray) -> tuple[float, int]:
+    """Share of gaps in cells that have data, and the number of cells that have none."""
     observed = np.isfinite(fields.values)
     ever_observed = observed.any((0, 1))
-    if observed[..., ever_observed].all():
-        never = int((~ever_observed).sum())
-        raise DataError(
-            "data",
-            expected="gaps to fill",
-            got="none" + (f"; {never} points are never seen" if never else ""),
-            fix=("--everywhere fills points that are never seen, " if never else "")
-            + "--smooth gives the law's field",
-        )
-
-
-def _fill_facts(filled_record: Filled, fields: xr.DataArray) -> dict[str, str]:
-    observed = np.isfinite(fields.values)
-    ever_observed = observed.any((0, 1))
-    gaps = float((~observed[..., ever_observed]).mean()) if ever_observed.any() else 0.0
-    never = f", {int((~ever_observed).sum())} points never seen" if not ever_observed.all() else ""
-    std = filled_record.data["std"].values
-    filled = std[np.isfinite(std) & (std > 0)]
-    spread = f"{filled.min():.3g} to {filled.max():.3g}" if filled.size else "no gap was filled"
-    return {
-        "missing before": f"{100 * gaps:.3g} %{never}",
-        "std in gaps": spread,
-        "chosen": filled_record.data.attrs["chosen_by"],
-    }
+    gaps = ~observed[..., ever_observed]
+    return float(gaps.mean()) if gaps.size else 0.0, int((~ever_observed).sum())
 
 
 def _show_filled(output: Output, filled_record: Filled) -> None:

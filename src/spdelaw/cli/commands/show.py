@@ -103,12 +103,14 @@ def _date_facts(fields: xr.DataArray) -> dict[str, str]:
 
 def _facts(summary: dict[str, Any]) -> dict[str, str]:
     coordinates = {k: v for k, v in summary["coordinates"].items() if k != "path"}
+    values = {k: "overflow" if x is None else f"{x:.4g}" for k, x in summary["values"].items()}
+    n_missing, share = summary["missing"]["count"], 100 * summary["missing"]["fraction"]
     return {
         "variable": summary["name"] + _units(summary),
         "shape": shape(summary["sizes"]),
         **{name: _coordinate(c) for name, c in coordinates.items()},
-        "values": _values(summary["values"]),
-        "missing": _missing(summary["missing"]),
+        "values": "{min} to {max}, mean {mean}, standard deviation {std}".format(**values),
+        "missing": f"{n_missing} ({share:.3g} %)" if n_missing else "none",
         **({"equation": _equation(summary["equation"])} if summary["equation"] else {}),
         **{name: _shortened(value) for name, value in summary["attributes"].items()},
         "fingerprint": summary["fingerprint"],
@@ -122,18 +124,6 @@ def _coordinate(c: dict[str, Any]) -> str:
         f"step {c['spacing']:.6g}" if c["uniform"] else "irregular" if c["n"] > 1 else "one value"
     )
     return f"{c['min']:.6g} to {c['max']:.6g}, {step}{_units(c)}"
-
-
-def _values(values: dict[str, float | None]) -> str:
-    low, high, mean, std = (
-        "overflow" if values[k] is None else f"{values[k]:.4g}"
-        for k in ("min", "max", "mean", "std")
-    )
-    return f"{low} to {high}, mean {mean}, standard deviation {std}"
-
-
-def _missing(missing: dict[str, Any]) -> str:
-    return f"{missing['count']} ({100 * missing['fraction']:.3g} %)" if missing["count"] else "none"
 
 
 def _equation(equation: Any) -> str:

@@ -22,9 +22,9 @@ from spdelaw.cli.options import (
 from spdelaw.cli.output import (
     Output,
     check_free_space,
+    check_target,
     file_size,
     file_text,
-    new_copy,
     report_written,
     shape,
 )
@@ -52,7 +52,7 @@ def dataset_command(name: DatasetName, out: Path, output: Output, force: bool = 
         spdelaw dataset station-tmax --out stations.csv
     """
     source = datasets.file_of(one_of("NAME", name, tuple(datasets.NAMES)))
-    new_copy(out, (".nc",) if source.suffix == ".nc" else (".csv", ".csv.gz"), force)
+    check_target("--out", out, (".nc",) if source.suffix == ".nc" else (".csv", ".csv.gz"), force)
     unpack = source.suffix == ".gz" and out.suffix != ".gz"
     with replace_file(out) as new, new.open("wb") as file:
         content = source.read_bytes()
@@ -127,7 +127,7 @@ def simulate_command(
     grid = law.domain.grid(points or linear.n_points)
     n_values = len(grid) + (len(grid) + modes if noise else 0)
     check_free_space(out, 8 * paths * n_times * n_values)
-    settings = {
+    settings: dict[str, Any] = {
         "times": np.linspace(0.0, final_time or last, n_times) if times is None else times,
         "grid": grid,
         "seed": seed,
@@ -135,9 +135,12 @@ def simulate_command(
         "observation_std": observation_std,
         "return_noise": noise,
     }
-    with output.progress("simulating") as progress:
-        write_to = _write_in_batches if out.suffix == ".zarr" else _write_in_memory
-        made = write_to(law, paths, out, settings | {"progress": progress})
+    with output.progress("simulating") as settings["progress"]:
+        if out.suffix == ".zarr":
+            made = _write_in_batches(law, paths, out, settings)
+        else:
+            made = simulate(law, paths, **settings)
+            write(made, out)
     made = made[[name for name in VARIABLES if name in made]] if noise else made
     title = (made["field"] if noise else made).attrs["title"]
     facts = {"scheme": f"{scheme}, seed {seed}"}
@@ -153,14 +156,6 @@ def _make_equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
         expected = f"one of {', '.join(equations)}"
         raise EquationError("equation", expected=expected, got=repr(name), fix="choose one of them")
     return equations[name](n_modes=modes)
-
-
-def _write_in_memory(
-    law: SpectralSPDE | Semilinear, paths: int, out: Path, settings: dict[str, Any]
-) -> Any:
-    made = simulate(law, paths, **settings)
-    write(made, out)
-    return made
 
 
 def _write_in_batches(
