@@ -233,6 +233,13 @@ def test_a_terminal_without_the_letters_of_a_unit(stocked):
     assert done.stderr == b""
 
 
+def test_commands_for_a_terminal_in_a_file_do_not_reach_it(run, stocked):
+    sl.write(sl.read("complete.nc").assign_attrs(title="\x1b[31mred\x07"), "red.nc")
+    text = run("info red.nc").stdout
+    assert "?[31mred?" in text
+    assert "\x1b" not in text
+
+
 SLOW_LIBRARY = """
 import time
 print("loading", flush=True)

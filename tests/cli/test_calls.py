@@ -229,6 +229,12 @@ def test_other_commands(call_of, line, words):
             assert same(got[name], value), name
 
 
+def test_data_follow_the_laws(call_of):
+    _, got = call_of("compare a.law m1.law test.nc")
+    assert got["names"] == ("a", "m1")
+    np.testing.assert_array_equal(got["data"], sl.read("test.nc"))
+
+
 def test_a_domain_from_a_file(call_of, files):
     domain = sl.Empirical(sl.read(files / "square.nc", dims=None), 2)
     with open("eofs.json", "w") as file:
