@@ -46,6 +46,9 @@ REFUSED = {
         ("--dask local:0", "--dask"),
     ],
     "fit": [
+        ("a.law", "a.law: expected a file of data, got a law"),
+        ("globe.nc --domain sphre", "did you mean sphere?"),
+        ("complete.nc --mean constantt", "did you mean constant?"),
         ("none.nc", "none.nc: expected a file, got none of this name"),
         ("sst.nc --anomalies monthly", "did you mean month?"),
         ("sst.nc --config pipe.json", "--config: expected a regular YAML file, got a pipe"),

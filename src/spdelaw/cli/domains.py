@@ -20,7 +20,7 @@ from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
 from spdelaw.domains.hermite import Line, Plane
 from spdelaw.domains.interval import Interval
-from spdelaw.domains.registry import from_dict
+from spdelaw.domains.registry import DOMAINS, find_domain, from_dict
 from spdelaw.domains.sphere import Sphere
 from spdelaw.errors import DomainError, FileError, InputError, SpdeLawError
 from spdelaw.processes.spde import SpectralSPDE
@@ -83,6 +83,8 @@ def dims_of(name: str | None) -> tuple[str, ...]:
     """Spatial dims of a domain by its name; the third one of a box may be absent."""
     if name is not None and name.endswith(".json"):
         return _domain_from_file(Path(name)).dims
+    if name is not None and name not in DOMAINS and find_domain(name) is None:
+        one_of("domain", name, tuple(DOMAIN_OPTIONS))
     dims = {"box": ("x", "y", "z"), "plane": ("x", "y"), "disk": ("x", "y"),
             "sphere": ("lat", "lon")}  # fmt: skip
     return dims.get(name or "interval", ("x",))

@@ -165,5 +165,5 @@ def _without_quotes(match: re.Match[str]) -> str:
 def _suggestion(expected: str, got: str) -> str | None:
     """The accepted word that a value is close to."""
     words = expected.partition("one of ")[2].replace(" or ", ", ").split(", ")
-    near = difflib.get_close_matches(got.strip("'\""), [word.strip() for word in words], 1)
+    near = difflib.get_close_matches(got.strip("'\""), [word.strip(" ,") for word in words], 1)
     return f"did you mean {near[0]}?" if near and got.startswith(("'", '"')) else None

@@ -85,7 +85,7 @@ SHAPES = {
     **{kind.__name__: Shape(kind) for kind in (bool, int, float, Path)},
     "LawFile": Shape(Path, metavar="LAW", check=values.existing_law),
     "LawFiles": Shape(list[Path], metavar="LAW... [DATA]", check=values.existing_law_or_data),
-    "DataFile": Shape(Path, metavar="FILE", check=values.existing),
+    "DataFile": Shape(Path, metavar="FILE", check=values.existing_data),
     "JsonFile": Shape(Path, check=values.regular_file),
     "ConfigFile": Shape(Path, check=load_config),
     "OutFolder": Shape(Path),

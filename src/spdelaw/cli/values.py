@@ -155,6 +155,14 @@ def existing(path: Path, _: Any = None, kind: str = "a file") -> Path:
     return path
 
 
+def existing_data(path: Path, _: Any = None) -> Path:
+    """A file or directory that may hold data: no law."""
+    if (existing(path) / "law.json").exists():
+        fix = "name a file of data; commands that take both take the law first"
+        raise FileError(str(path), expected="a file of data", got="a law", fix=fix)
+    return path
+
+
 def existing_law_or_data(path: Path, _: Any = None) -> Path:
     """A law, or the data that follow the laws."""
     return existing(path, kind="a law or a file of data")

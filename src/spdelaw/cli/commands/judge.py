@@ -68,7 +68,7 @@ class TruthOptions(NamedTuple):
 
 
 def evaluate_command(source: LawAndData, truth: TruthOptions, output: Output) -> None:
-    """Judge a law on fields it has not seen: errors, calibration, model checks.
+    """Evaluate a law on held-out fields: errors, calibration, model checks.
 
     Fields that were simulated carry their equation: the law is then compared with the truth
     as well.
@@ -157,7 +157,7 @@ def skill_command(
     settings: SkillSettings,
     modes: SeveralModes = "auto",
 ) -> None:
-    """Score forecasts of the past beside climatology, persistence, its decay and a LIM.
+    """Score forecasts of the past against climatology, persistence, damped persistence and a LIM.
 
     Each forecast uses earlier times only: law, climatology and EOFs are fitted again, --refits
     times in all. --domain eof uses EOFs of the data as modes. RMSE, CRPS, log score and coverage
@@ -240,7 +240,7 @@ def report_command(
     max_paths: PositiveInt = 100,
     seed: int = 0,
 ) -> None:
-    """Write one HTML page: what was learned, how sure, does it fit, with figures to move.
+    """Write one HTML page about a law: estimates, intervals, model checks, interactive figures.
 
     The page opens offline in any browser, prints, and has a light and a dark look. With
     several laws the page is about the first and compares the others with it.

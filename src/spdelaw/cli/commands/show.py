@@ -43,7 +43,7 @@ def info_command(
     variable: str | None = None,
     dims: Names | None = None,
 ) -> None:
-    """Describe the fields of a file: whatever `fit` can read, and how it would read it.
+    """Describe the fields of a file, and how fit would read them.
 
     A .zarr of this package is read block by block and may be larger than memory.
 
@@ -145,7 +145,7 @@ def _shortened(value: Any) -> str:
 
 
 def show_command(law: LawFile, output: Output) -> None:
-    """Show a law: every parameter with its interval, how it was found, what to cite.
+    """Show a law: every parameter with its interval, how it was estimated, what to cite.
 
     Examples:
         spdelaw show heat.law
