@@ -108,6 +108,7 @@ CHANGED_TODAY: dict[str, str] = {
     **dict.fromkeys(("leave_future_out", "table_of_stations", "mesh_elsewhere"), _SELECTED),
     **dict.fromkeys(("report_linear", "shell_record", "shell_semilinear"), _SELECTED),
     **dict.fromkeys(("shell_table", "prepared_month"), _SELECTED),
+    "shell_errors/show.error": "a missing law is reported as any missing file is",
     "report_semilinear/rows": "'held', 'held or known' became 'fixed' in tables",
     **{
         f"report_{name}/{part}": "the report says the same in plain English"

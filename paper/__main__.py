@@ -6,7 +6,7 @@ from typing import Any
 
 from spdelaw.cli.entry import run
 
-#: First sentence of the help of each command, and its module with ``command`` and ``EXAMPLES``.
+#: First sentence of the help of each command, and its module.
 COMMANDS = {
     "demo": "Simulate the two equations of the paper, learn their laws back, and draw it all.",
     "reproduce": "Run the paper's comparison again: five baselines, the engines, the limits.",

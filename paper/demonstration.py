@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -19,7 +19,7 @@ import spdelaw as sl
 from paper.regimes import REGIMES, Regime
 from spdelaw import report
 from spdelaw.amortized import amortized_reconstruct
-from spdelaw.cli.options import OutFolder, Seed, positive
+from spdelaw.cli.options import OutFolder, PositiveInt
 from spdelaw.cli.output import Output
 from spdelaw.errors import FileError, IdentifiabilityWarning, InputError
 from spdelaw.evaluation import decoder_floor, law_distance
@@ -49,27 +49,24 @@ TIMES = (0.1, 0.5, 1.0)
 #: Modes in the table of moments; the verdict is on all modes.
 SHOWN = 8
 
-DEMO_EXAMPLES = """**Example**
-
-python -m paper demo --out demo
-"""
-
 
 def demo_command(
-    *,
-    out: OutFolder = Path("demo"),
-    paths: Annotated[int, typer.Option("--paths", hidden=True)] = 1000,
-    seed: Seed = 0,
-    output: Output,
+    output: Output, out: OutFolder = Path("demo"), paths: PositiveInt = 1000, seed: int = 0
 ) -> None:
     """Simulate the two equations of the paper, learn their laws back, and draw it all.
 
     Sample moments are compared with closed forms; then the spectra are learned from the
     paths alone, with and without gaps and noise, and used to fill gaps and to forecast.
     Figures and a report go to a folder. Exit code 1 if a law is off.
+
+    Options:
+        out: Folder to write to, demo by default; created if it does not exist.
+        paths: Number of simulated paths.
+
+    Examples:
+        python -m paper demo --out demo
     """
-    start = time.perf_counter()
-    if positive("--paths", paths) < 2:
+    if paths < 2:
         raise InputError("--paths", expected="at least 2", got="1", fix="pass --paths 1000")
     report.require_figures()
     report.require_report()
@@ -79,11 +76,8 @@ def demo_command(
     files = [file for result in results for file in result["figures"]]
     output.line("Figures:\n" + "\n".join(f"  {file}" for file in files))
     page = results[-1].pop("report")
-    seconds = time.perf_counter() - start
-    output.line(f"Done in {seconds:.1f} s.\nThe report, to open in a browser:\n  {page}")
-    output.document(
-        command="demo", paths=paths, seed=seed, regimes=results, report=page, seconds=seconds
-    )
+    output.line(f"Done in {output.seconds:.1f} s.\nThe report, to open in a browser:\n  {page}")
+    output.document(paths=paths, seed=seed, regimes=results, report=page, seconds=output.seconds)
     if not all(_agrees(result) for result in results):
         raise typer.Exit(1)
 

@@ -4,50 +4,44 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from paper.demonstration import make_folder
 from spdelaw import report
-from spdelaw.cli.options import OutFolder, one_of
+from spdelaw.checks import one_of
+from spdelaw.cli.options import OutFolder
 from spdelaw.cli.output import Output
 
 if TYPE_CHECKING:
     from paper.reproduction.plan import Run
 
-REPRODUCE_EXAMPLES = """**Examples**
-
-python -m paper reproduce --profile quick --out results
-
-python -m paper reproduce --regime b --profile full --list
-
-python -m paper reproduce --regime a --only exact,chaos-dropped --out results
-"""
-
 
 def reproduce_command(
-    *,
-    regime: Annotated[str, typer.Option(help="Regime of the paper: a, b or all.")] = "all",
-    profile: Annotated[
-        str, typer.Option(help="quick (minutes, trainings cut short) or full (the paper's, days).")
-    ] = "quick",
-    out: OutFolder = Path("results"),
-    only: Annotated[
-        str | None, typer.Option(help="Entries to run, with commas; see --list for their names.")
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--list", help="Show what would run, and how long; run nothing.")
-    ] = False,
     output: Output,
+    regime: str = "all",
+    profile: str = "quick",
+    out: OutFolder = Path("results"),
+    only: str | None = None,
+    list_: bool = False,
 ) -> None:
     """Run the paper's comparison again: five baselines, the engines, the limits.
 
     Every run writes a record; the page, the tables and the figures are made of records. Repeat the
     command to continue: a run with a record does not run again, a training resumes from its
     checkpoint.
+
+    Options:
+        regime: Regime of the paper: a, b or all.
+        profile: Size of the run: quick (minutes, trainings cut short) or full (the paper's, days).
+        out: Folder to write to, results by default; created if it does not exist.
+        only: Entries to run, separated by commas; see --list for their names.
+        list_: Show what would run, and how long; run nothing.
+
+    Examples:
+        python -m paper reproduce --profile quick --out results
+        python -m paper reproduce --regime b --profile full --list
+        python -m paper reproduce --regime a --only exact,chaos-dropped --out results
     """
-    start = time.perf_counter()
     one_of("--regime", regime, ("all", "a", "b"))
     from paper.reproduction.plan import PROFILES, plan  # torch takes seconds to load
     from paper.reproduction.records import read_records
@@ -55,7 +49,7 @@ def reproduce_command(
     one_of("--profile", profile, tuple(PROFILES))
     runs = plan("ab" if regime == "all" else regime, PROFILES[profile])
     runs = runs if only is None else _chosen(runs, only)
-    if show:
+    if list_:
         _list(runs, out, output)
         return
     report.require_figures()
@@ -68,12 +62,11 @@ def reproduce_command(
     files = _write(
         make_folder(out / profile), read_records(out, plan("ab", PROFILES[profile])), typed
     )
-    seconds = time.perf_counter() - start
     output.line("\nWritten:\n" + "\n".join(f"  {file}" for file in files))
-    output.line(f"Done in {seconds:.1f} s.")
+    output.line(f"Done in {output.seconds:.1f} s.")
     output.document(
-        command="reproduce", regime=regime, profile=profile, runs=done,
-        files=[str(f) for f in files], seconds=seconds,
+        regime=regime, profile=profile, runs=done,
+        files=[str(f) for f in files], seconds=output.seconds,
     )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Files that a shell user may have: complete, gappy, irregular, raw, tables, and broken ones."""
 
+import os
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -137,6 +139,7 @@ def write_files(folder):
     (folder / "truncated.nc").write_bytes(whole[: len(whole) // 2])
     for name, text in {"empty.nc": "", "text.nc": "time,x\n", "a.unknown": "1", "a": "1"}.items():
         (folder / name).write_text(text)
+    os.mkfifo(folder / "pipe.json")
     for name in ("folder.nc", "empty.law", "broken.law"):
         (folder / name).mkdir()
     (folder / "broken.law" / "law.json").write_text("{}")

@@ -13,7 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli.shell import COMMANDS, app, one_line_errors
+from spdelaw.cli.messages import one_line_errors
+from spdelaw.cli.shell import COMMANDS, app
 
 
 def test_help_and_version(run):
@@ -230,6 +231,13 @@ def test_a_terminal_without_the_letters_of_a_unit(stocked):
     assert done.returncode == 0
     assert b"?C" in done.stdout
     assert done.stderr == b""
+
+
+def test_commands_for_a_terminal_in_a_file_do_not_reach_it(run, stocked):
+    sl.write(sl.read("complete.nc").assign_attrs(title="\x1b[31mred\x07"), "red.nc")
+    text = run("info red.nc").stdout
+    assert "?[31mred?" in text
+    assert "\x1b" not in text
 
 
 SLOW_LIBRARY = """

@@ -11,11 +11,11 @@ from tests.cli.law_files import CALM, EQUATION, GRID, complete
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli.fit import discover_command, fit_command
-from spdelaw.cli.judge import compare_command, evaluate_command, skill_command
-from spdelaw.cli.predict import fill_command
+from spdelaw.cli.commands.fit import discover_command, fit_command
+from spdelaw.cli.commands.judge import compare_command, evaluate_command, skill_command
+from spdelaw.cli.commands.predict import fill_command
+from spdelaw.cli.commands.simulate import simulate_command
 from spdelaw.cli.shell import app
-from spdelaw.cli.simulate import simulate_command
 from spdelaw.data.io.files import write
 
 VERBS = {"fit": (fit_command, "fit"), "fill": (fill_command, "fill_record"),
@@ -178,7 +178,7 @@ CALLS = [
      "--everywhere --seed 4 --out x.nc",
      COMPLETE | {"n_modes": 3, "drift": "diagonal", "basis": "domain", "rest": "white",
                  "seconds": None, "smooth": True, "everywhere": True, "seed": 4}),
-    ("skill calm.nc", {"domain": CALM.domain, "prepare": None, "leads": [1, 3, 6, 12]}),
+    ("skill calm.nc", {"domain": CALM.domain, "prepare": None}),
     ("skill calm.nc --modes 1,2 --leads 1,3 --first 60 --refits 1 --origins rolling --rest white "
      "--drift dense --noise dense --initial stationary --nuisance 0 --level 0.9 --most-origins 5",
      {"n_modes": [1, 2], "leads": [1, 3], "first": 60, "refits": 1, "origins": "rolling",
@@ -218,7 +218,7 @@ def test_other_commands(call_of, line, words):
     real, got = call_of(line)
     defaults = {name: p.default for name, p in inspect.signature(real).parameters.items()
                 if p.default is not p.empty and name != "progress"}  # fmt: skip
-    loose = ("domain", "prepare", "times", "grid", "truth", "seconds", "leads", "data")
+    loose = ("domain", "prepare", "times", "grid", "truth", "data")
     for name, value in words.items():
         if name in ("times", "grid") and value is not None:
             np.testing.assert_allclose(np.reshape(got[name], np.shape(value)), value)
@@ -227,6 +227,12 @@ def test_other_commands(call_of, line, words):
     for name, value in defaults.items():
         if name not in words and name not in loose:
             assert same(got[name], value), name
+
+
+def test_data_follow_the_laws(call_of):
+    _, got = call_of("compare a.law m1.law test.nc")
+    assert got["names"] == ("a", "m1")
+    np.testing.assert_array_equal(got["data"], sl.read("test.nc"))
 
 
 def test_a_domain_from_a_file(call_of, files):

@@ -53,7 +53,7 @@ def test_workers_of_a_scheduler_that_is_there(store, tmp_path):
 
 
 def test_a_scheduler_that_is_not_there_is_one_sentence(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("spdelaw.cli.options.SCHEDULER_TIMEOUT", 1)
+    monkeypatch.setattr("spdelaw.cli.commands.fit.SCHEDULER_TIMEOUT", 1)
     result = run("fit", store, "--out", tmp_path / "a.law", "--dask", "tcp://127.0.0.1:1")
     assert result.exit_code != 0
     assert "a Dask scheduler at tcp://127.0.0.1:1" in result.output.replace("\n", " ")

@@ -46,6 +46,12 @@ REFUSED = {
         ("--dask local:0", "--dask"),
     ],
     "fit": [
+        ("a.law", "a.law: expected a file of data, got a law"),
+        ("globe.nc --domain sphre", "did you mean sphere?"),
+        ("complete.nc --mean constantt", "did you mean constant?"),
+        ("none.nc", "none.nc: expected a file, got none of this name"),
+        ("sst.nc --anomalies monthly", "did you mean month?"),
+        ("sst.nc --config pipe.json", "--config: expected a regular YAML file, got a pipe"),
         ("missing.nc --domain interval", ""),
         ("plain.nc --domain interval --boundary periodic", "--bounds"),
         ("square.nc --domain box --bounds 0 1", "pass --domain interval"),
@@ -86,13 +92,13 @@ REFUSED = {
         ("stations.csv.gz --time date --value tmx --lon lon --lat lat", "did you mean tmax"),
     ],
     "show": [
-        ("none.law", "nothing of this name"),
+        ("none.law", "none of this name"),
         ("complete.nc", "spdelaw fit complete.nc"),
         ("empty.law", "no law there"),
         ("broken.law", ""),
     ],
     "discover fronts.nc": [
-        ("--library u,,u^3", "names with commas"),
+        ("--library u,,u^3", "names separated by commas"),
         ("--fixed nu=small", "name=value"),
         ("--fixed '=1'", "name=value"),
     ],
@@ -116,7 +122,7 @@ REFUSED = {
         ("--out x.txt", ".nc or .zarr"),
     ],
     "sample a.law": [("--out x.csv", "ends in .nc or .zarr"), ("--out complete.nc", "--force")],
-    "reconstruct a.law complete.nc": [("--out complete.nc", "--force"), ("--points 0", "--points")],
+    "reconstruct a.law complete.nc": [("--out test.nc", "--force"), ("--points 0", "--points")],
     "forecast a.law complete.nc": [
         ("", "got neither"),
         ("--until 2 --times 2", "got both"),
@@ -125,7 +131,8 @@ REFUSED = {
         ("--until nan", "after the history's last"),
         ("--until soon", "dates such as"),
         ("--until 2 --steps 0", "--steps"),
-        ("--until 2 --out complete.nc", "--force"),
+        ("--until 2 --out test.nc", "--force"),
+        ("--until 2 --out complete.nc --force", "differs from the input"),
     ],
     "evaluate a.law": [
         ("complete.nc --truth plain.nc", "none in plain.nc"),
@@ -135,12 +142,13 @@ REFUSED = {
     "compare": [
         ("m1.law b.law", "same numbers"),
         ("m1.law", "at least two"),
-        ("m1.law none.law", "nothing of this name"),
+        ("m1.law none.law", "none of this name"),
     ],
     "report a.law": [
         ("--data test.nc --out x.txt", ".html"),
-        ("a.law --data test.nc --out x.html", "twice"),
-        ("none.law --data test.nc --out x.html", "nothing of this name"),
+        ("--out x.html", "a file of data"),
+        ("--skill pipe.json --data test.nc --out x.html", "a pipe or a device"),
+        ("none.law --data test.nc --out x.html", "none of this name"),
         ("--data test.nc --max-paths 0 --out x.html", "positive"),
     ],
     "dataset": [
@@ -154,7 +162,7 @@ OUT = {"simulate": "x.nc", "fit complete.nc": "x.law", "fit": "x.law", "fill sea
        "fill seen.nc": "x.nc", "forecast a.law complete.nc": "x.nc",
        "reconstruct a.law complete.nc": "x.nc"}  # fmt: skip
 READERS = {"reconstruct": "--out x.nc", "forecast": "--until 2 --out x.nc", "evaluate": ""}
-READ = [("none.law complete.nc", "nothing of this name"), ("complete.nc complete.nc", "directory"),
+READ = [("none.law complete.nc", "none of this name"), ("complete.nc complete.nc", "directory"),
         ("a.law none.nc", "none of this name"), ("a.law dims.nc", ""),
         ("a.law other.nc", "as the law"), ("a.law beyond.nc", "points")]  # fmt: skip
 
@@ -175,6 +183,18 @@ def test_refused(fails, files, monkeypatch, line, text):
     before = sorted(files.rglob("*"))
     assert text in fails(line)
     assert sorted(files.rglob("*")) == before
+
+
+MISSING = ("fit none.nc", "fill none.nc --modes x", "skill none.nc --first x",
+           "forecast a.law none.nc", "reconstruct a.law none.nc", "report a.law none.nc",
+           "evaluate a.law none.nc --truth few_modes.nc")  # fmt: skip
+
+
+@pytest.mark.parametrize("line", MISSING)
+def test_a_missing_file_is_reported_before_anything_else(fails, files, monkeypatch, line):
+    """Also before a missing --out, and before options that cannot be read."""
+    monkeypatch.chdir(files)
+    assert fails(line).startswith("error: none.nc: expected a ")
 
 
 def test_outputs_are_needed_and_files_of_strangers_are_kept(fails, files, folder):
@@ -223,9 +243,9 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize(("text", "message"), CONFIGS)
-def test_config_errors_name_the_line(fails, folder, text, message):
+def test_config_errors_name_the_line(fails, files, folder, text, message):
     (folder / "fit.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert message in fails("fit none.nc --config fit.yaml --out a.law")
+    assert message in fails(f"fit {files / 'complete.nc'} --config fit.yaml --out a.law")
 
 
 DOMAINS = [

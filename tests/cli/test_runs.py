@@ -339,7 +339,7 @@ def test_fill(run, run_json, stocked):
     np.testing.assert_array_equal(got["time"], gappy["time"])
     assert set(got["mean"].dims) == {"path", "time", "lat", "lon"}
     text = run(f"{line} --everywhere --out full.nc --force").stdout
-    for part in ("Candidates on held-out clouds", "4 points never seen", "Guessed: "):
+    for part in ("Candidates on held-out values", "4 points have no data at any time", "Guessed: "):
         assert part in text
 
 

@@ -7,7 +7,8 @@ import typer
 
 from spdelaw.cli import shell as shell_module
 from spdelaw.cli.entry import INTERRUPTED
-from spdelaw.cli.shell import BAD_INPUT, app
+from spdelaw.cli.messages import BAD_INPUT
+from spdelaw.cli.shell import app
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(encoding="utf-8")
 COMMANDS = {name: shell_module.load_command(name) for name in shell_module.COMMANDS}

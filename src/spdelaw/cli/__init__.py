@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any
 from spdelaw.cli.entry import main, run
 
 if TYPE_CHECKING:
-    from spdelaw.cli.options import OutFolder, Seed, one_of, positive
+    from spdelaw.cli.options import OutFolder
     from spdelaw.cli.output import Output
     from spdelaw.cli.shell import app, load_command, make_app
 
-_MODULES = {
-    "Output": "output",
-    **dict.fromkeys(("OutFolder", "Seed", "one_of", "positive"), "options"),
-    **dict.fromkeys(("app", "load_command", "make_app"), "shell"),
-}
-__all__ = ["OutFolder", "Output", "Seed", "app", "load_command"]
-__all__ += ["main", "make_app", "one_of", "positive", "run"]
+_MODULES = {"OutFolder": "options", "Output": "output"}
+_MODULES |= dict.fromkeys(("app", "load_command", "make_app"), "shell")
+__all__ = ["OutFolder", "Output", "app", "load_command", "main", "make_app", "run"]
 
 
 def __getattr__(name: str) -> Any:

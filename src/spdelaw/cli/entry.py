@@ -118,8 +118,10 @@ def run(name: str, load_app: Callable[[], Any]) -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     with ending_interrupts():
-        app = load_app()
-    app(prog_name=name)
+        from typer.main import get_command
+
+        command = get_command(load_app())
+    command(prog_name=name)
 
 
 def _load_app() -> Any:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from spdelaw.cli.options import OUTPUT, option
 from spdelaw.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -26,19 +27,25 @@ if TYPE_CHECKING:
 #: Columns where the output is not a terminal: wide enough never to break a file name.
 PIPE_WIDTH = 200
 
-Json = Annotated[
-    bool, option(OUTPUT, "Print one JSON document on stdout and nothing else there.", "--json")
-]
-Quiet = Annotated[
-    bool, option(OUTPUT, "Print errors only, no tables and no progress.", "--quiet", "-q")
-]
 
+@dataclasses.dataclass
+class Output:
+    """Where and how much to print; the options of every command.
 
-class Output(NamedTuple):
-    """Where and how much to print; the options of every command."""
+    Attributes:
+        json: Print one JSON document on stdout and nothing else there.
+        quiet: Print errors only, no tables and no progress.
+    """
 
-    json: Json = False
-    quiet: Quiet = False
+    json: bool = False
+    quiet: bool = False
+    command: str = ""
+    start: float = dataclasses.field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the command began."""
+        return time.perf_counter() - self.start
 
     @property
     def talks(self) -> bool:
@@ -57,10 +64,11 @@ class Output(NamedTuple):
         for i, name in enumerate(header):
             table.add_column(name, justify="right" if i and name else "left", overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(printable(cell) for cell in row))
         width = None if sys.stdout.isatty() else PIPE_WIDTH
         console = Console(file=sys.stdout, width=width, markup=False, highlight=False)
-        console.print(title, style="bold")
+        if title:
+            console.print(title, style="bold")
         console.print(table)
 
     def facts(self, title: str, facts: Mapping[str, str]) -> None:
@@ -70,12 +78,12 @@ class Output(NamedTuple):
     def line(self, text: str) -> None:
         """Print one line."""
         if self.talks:
-            typer.echo(text)
+            typer.echo(printable(text))
 
     def document(self, **content: Any) -> None:
         """Print the JSON document under --json."""
         if self.json:
-            typer.echo(json.dumps(plain(content), allow_nan=False))
+            typer.echo(json.dumps(plain({"command": self.command, **content}), allow_nan=False))
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
@@ -102,6 +110,11 @@ class Output(NamedTuple):
             yield lambda state: status.update(f"{what}: {state}")
 
 
+def printable(text: str) -> str:
+    """Text without control characters: attributes of a file may hold commands for a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
+
+
 def plain(value: Any) -> Any:
     """Value with JSON types only: NaN and infinities become null, arrays lists."""
     if isinstance(value, Mapping):
@@ -120,6 +133,11 @@ def shape(sizes: Mapping[Any, int | None]) -> str:
     return " × ".join(f"{n} {dim}" for dim, n in sizes.items())
 
 
+def file_text(path: Path) -> str:
+    """A file with its size."""
+    return f"{path} ({human_size(file_size(path))})"
+
+
 def file_size(path: Path) -> int:
     """Bytes of a file, or of all files of a directory."""
     if path.is_dir():
@@ -136,108 +154,108 @@ def human_size(n_bytes: float) -> str:
     return f"{n_bytes:.3g} TB"
 
 
-# ---------- Checks of an output path, made before any work
+# ---------- Files to write, checked before any work
+#
+# Each function is a group of options; the command gets the path.
 
 
 FORMATS = (".nc", ".zarr")
-FIGURE_FORMATS = (".png", ".pdf", ".svg")
 #: Share of the memory of the machine that one result may take.
 MEMORY_SHARE = 0.5
 
 
-def required_target(out: Path | None, example: str) -> Path:
+def new_fields(out: Path, force: bool = False) -> Path:
+    """A path that fields can be written to.
+
+    Args:
+        out: File to write: .nc (NetCDF) or .zarr (Zarr).
+        force: Replace an existing file.
+    """
+    return check_target("--out", out, FORMATS, force)
+
+
+def new_law(out: Path, force: bool = False) -> Path:
+    """A path that a law can be written to.
+
+    Args:
+        out: Law to write, such as heat.law.
+        force: Replace an existing law.
+    """
+    if not out.name or out.suffix in FORMATS:
+        fix = f"pass --out {out.stem or 'heat'}.law"
+        raise FileError("--out", expected="the name of a law", got=repr(str(out)), fix=fix)
+    return check_target("--out", out, (), force)
+
+
+def new_page(out: Path, force: bool = False) -> Path:
+    """A path that a page can be written to.
+
+    Args:
+        out: Page to write, such as report.html.
+        force: Replace an existing page.
+    """
+    return check_target("--out", out, (".html", ".htm"), force)
+
+
+class SkillTargets(NamedTuple):
+    """Files that a skill is written to.
+
+    Attributes:
+        out: Forecasts to write: .nc or .zarr.
+        figure: Figure of the scores to write, such as skill.png.
+        force: Replace existing files.
+    """
+
+    out: Path | None = None
+    figure: Path | None = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Refuse names that cannot be written to."""
+        if self.out is not None:
+            new_fields(self.out, self.force)
+        if self.figure is not None:
+            check_target("--figure", self.figure, (".png", ".pdf", ".svg"), self.force)
+
+
+def required_target(out: Path | None, file: Path, ending: str) -> Path:
     """The path of ``--out``; only a dry run may omit it."""
     if out is None:
-        fix = f"pass --out {example}, or --dry-run to see what would be done"
+        name = file.name.split(".")[0] + ending
+        fix = f"pass --out {name}, or --dry-run to see what would be done"
         raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
     return out
 
 
-def check_target(path: Path, *, force: bool) -> Path:
-    """Return a path that can be written to, or raise `FileError`."""
-    if path.suffix not in FORMATS:
-        expected, fix = "a name that ends in .nc or .zarr", f"pass --out {path.stem or 'paths'}.nc"
-        raise FileError("--out", expected=expected, got=str(path), fix=fix)
-    _check_folder(path)
-    if path.exists() or path.is_symlink():
-        _check_replaceable(path, force)
-    return path
-
-
-def check_law_target(path: Path, *, force: bool) -> Path:
-    """Return a path that a law can be written to, or raise `FileError`."""
-    if not path.name or path.suffix in FORMATS:
-        fix = f"pass --out {path.stem or 'heat'}.law"
-        raise FileError("--out", expected="the name of a law", got=repr(str(path)), fix=fix)
-    _check_folder(path)
+def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool) -> Path:
+    """The path, if its ending is one of these and it is free or ``force`` may replace it."""
+    if endings and not path.name.endswith(endings):
+        expected = f"a name that ends in {' or '.join(endings)}"
+        fix = f"pass {option} {path.stem or 'result'}{endings[0]}"
+        raise FileError(option, expected=expected, got=str(path), fix=fix)
+    if not path.parent.is_dir():
+        fix = f"mkdir -p '{path.parent}'"
+        raise FileError(option, expected="an existing folder", got=str(path.parent), fix=fix)
+    if not os.access(path.parent, os.W_OK):
+        expected, got = "a folder that can be written to", str(path.parent)
+        raise FileError(option, expected=expected, got=got, fix="choose another folder")
     if not (path.exists() or path.is_symlink()):
         return path
     if not force:
-        raise _exists_error(path)
-    if path.is_symlink():
-        raise _not_replaceable_error(path, "a law")
-    from spdelaw.law.io import check_replaceable
+        fix = "pass --force to replace it, or choose another name"
+        raise FileError(option, expected="a new name", got=f"{path}, which exists", fix=fix)
+    is_store = path.suffix == ".zarr" or not endings
+    is_kind = path.is_dir() if is_store else path.is_file()
+    if not is_kind or (not endings and path.is_symlink()):
+        kind = f"a {path.suffix} file" if endings else "a law"
+        expected, got = f"{kind} for --force to replace", f"{path}, which is something else"
+        raise FileError(option, expected=expected, got=got, fix="choose another name")
+    if is_store:
+        from spdelaw.data.io import zarr
+        from spdelaw.law import io
 
-    check_replaceable(path)
+        (zarr if endings else io).check_replaceable(path)
     return path
-
-
-def check_page_target(path: Path, *, force: bool) -> Path:
-    """Return a path that a page can be written to, or raise `FileError`."""
-    return check_file_target(path, (".html", ".htm"), force=force)
-
-
-def check_file_target(path: Path, endings: tuple[str, ...], *, force: bool) -> Path:
-    """Return a path that one file of a kind can be written to, or raise `FileError`."""
-    if not path.name.endswith(endings):
-        got, fix = str(path), f"pass --out {path.stem or 'result'}{endings[0]}"
-        raise FileError("--out", expected=f"a name that ends in {endings[0]}", got=got, fix=fix)
-    _check_folder(path)
-    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
-        raise _exists_error(path)
-    return path
-
-
-def check_figure_target(path: Path, *, force: bool) -> Path:
-    """Return a path that a figure can be written to, or raise `FileError`."""
-    if path.suffix not in FIGURE_FORMATS:
-        expected = f"a name that ends in one of {', '.join(FIGURE_FORMATS)}"
-        fix = f"pass --figure {path.stem or 'skill'}.png"
-        raise FileError("--figure", expected=expected, got=str(path), fix=fix)
-    _check_folder(path)
-    if path.is_dir() or ((path.exists() or path.is_symlink()) and not force):
-        raise _exists_error(path)
-    return path
-
-
-def _check_folder(path: Path) -> None:
-    if not path.parent.is_dir():
-        fix = f"mkdir -p '{path.parent}'"
-        raise FileError("--out", expected="an existing folder", got=str(path.parent), fix=fix)
-    if not os.access(path.parent, os.W_OK):
-        expected, got = "a folder that can be written to", str(path.parent)
-        raise FileError("--out", expected=expected, got=got, fix="choose another folder")
-
-
-def _exists_error(path: Path) -> FileError:
-    fix = "pass --force to replace it, or choose another name"
-    return FileError("--out", expected="a name that is free", got=f"{path} exists", fix=fix)
-
-
-def _check_replaceable(path: Path, force: bool) -> None:
-    if not force:
-        raise _exists_error(path)
-    if path.is_dir() != (path.suffix == ".zarr") or not path.exists():
-        raise _not_replaceable_error(path, f"a {path.suffix} file")
-    if path.is_dir():
-        from spdelaw.data.io.zarr import check_replaceable
-
-        check_replaceable(path)
-
-
-def _not_replaceable_error(path: Path, kind: str) -> FileError:
-    expected, got = f"{kind} for --force to replace", f"{path}, which is something else"
-    return FileError("--out", expected=expected, got=got, fix="choose another name")
 
 
 def check_free_space(path: Path, n_bytes: int) -> None:
@@ -267,31 +285,28 @@ def _physical_memory() -> int | None:
 
 def report_written(
     output: Output,
-    command: str,
     title: str,
     written: xr.DataArray | xr.Dataset,
     out: Path,
-    seconds: float,
-    facts: dict[str, str] | None = None,
+    facts: Mapping[str, str] | None = None,
     **document: Any,
 ) -> None:
     """Print shape, variables, size and time as a table or as the JSON document."""
     variables = getattr(written, "data_vars", None)  # None for a DataArray
     names = [str(written.name)] if variables is None else [str(n) for n in variables]
-    main: Any = written["mean"] if variables is not None and "mean" in names else written
-    sizes = {str(d): n for d, n in main.sizes.items()}
-    size = file_size(out)
+    main = next((n for n in ("mean", "field") if n in names and variables is not None), None)
+    sizes = {str(d): n for d, n in (written if main is None else written[main]).sizes.items()}
     output.facts(
         title,
         {
             "shape": shape(sizes),
             "variables": ", ".join(names),
             **(facts or {}),
-            "file": f"{out} ({human_size(size)})",
-            "time": f"{seconds:.1f} s",
+            "file": file_text(out),
+            "time": f"{output.seconds:.1f} s",
         },
     )
     output.document(
-        command=command, shape=sizes, variables=names, file=str(out), bytes=size,
-        seconds=seconds, **document,
+        shape=sizes, variables=names, file=str(out), bytes=file_size(out),
+        seconds=output.seconds, **document,
     )  # fmt: skip

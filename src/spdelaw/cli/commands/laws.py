@@ -1,4 +1,4 @@
-"""Load, show and describe a law for a command; show the plan of a fit."""
+"""Show and describe a law; show the plan of a fit."""
 
 from __future__ import annotations
 
@@ -6,110 +6,104 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from spdelaw.cli.inputs import ChosenDomain, Source, shown_time
+from spdelaw.cli.domains import ChosenDomain
+from spdelaw.cli.inputs import Source, shown_time
+from spdelaw.cli.messages import in_options
 from spdelaw.cli.output import Output, shape
 from spdelaw.data.clock import step_of
 from spdelaw.data.quality import hints
 from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.box import Box
 from spdelaw.domains.hermite import Line
 from spdelaw.domains.interval import Interval
-from spdelaw.errors import FileError
-from spdelaw.law.io import load
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 
-# ---------- Load, show and describe a law
+# ---------- Tables and facts of a law
 
 
-#: Variables over modes, in the order of the table, with the heads of their columns.
-COLUMNS = {
-    "eigenvalue": "lambda",
-    "noise_variance": "q",
-    "mean": "mean",
-    "initial_mean": "initial mean",
-    "initial_variance": "initial variance",
-}
+#: Heads of columns that are letters of the equation.
+COLUMNS = {"eigenvalue": "lambda", "noise_variance": "q"}
 #: Smaller numbers are zero by symmetry, unless their interval says otherwise.
 ROUNDING = 1e-12
 
 
-def load_law(path: Path) -> Law:
-    """Load a law; a file or a wrong name raises `FileError` with its fix."""
-    if path.is_file():
-        fix = f"fit it first: spdelaw fit {path} --out {path.stem}.law"
-        raise FileError(str(path), expected="a law, which is a directory", got="a file", fix=fix)
-    if not path.exists():
-        fix = f"check the name; the folder is {path.absolute().parent}"
-        raise FileError(str(path), expected="a law", got="nothing of this name", fix=fix)
-    return load(path)
-
-
-def show_parameters(
-    output: Output, title: str, law: Law, names: tuple[str, ...], most: int | None = None
-) -> None:
-    """Table of the modes: estimates with their intervals."""
-    table, level = law.parameters, law.parameters.attrs["interval_level"]
-    names = tuple(n for n in names if n in table)
-    percent = f"{100 * level:g} %"
-    heads = {n: COLUMNS.get(n, n.replace("_", " ")) for n in names}
-    header = ["mode", *(h for n in names for h in (heads[n], f"{percent} interval"))]
-    shown = min(law.n_modes, most or law.n_modes)
-    rows = [
-        [str(i + 1), *(cell for n in names for cell in _cells(table[n].isel(mode=i)))]
-        for i in range(shown)
-    ]
-    output.table(title, header, rows)
-    if shown < law.n_modes:
-        output.line(f"  ... {law.n_modes - shown} more modes: spdelaw show lists all.\n")
-
-
-def show_dynamics(output: Output, title: str, law: Law, most: int | None = None) -> None:
-    """Table of drift and noise: spectra, or eigenmodes and variances of coupled modes."""
-    if "drift" not in law.parameters:
-        table = law.parameters.data_vars.items()
-        names = tuple(str(n) for n, t in table if t.dims == ("mode", "statistic"))
-        dynamics_names = tuple(n for n in names if not n.startswith("initial"))
-        show_parameters(output, title, law, dynamics_names, most)
+def show_law(output: Output, title: str, law: Law, most: int | None = None) -> None:
+    """Tables of drift, noise and terms: spectra, or eigenmodes and variances of coupled modes."""
+    table = law.parameters
+    if "drift" in table:
+        modes = law.eigenmodes()
+        columns = {"e-folding time": modes.e_folding_time.values, "period": modes.period.values}
+        _show_estimates(output, title, "eigenmode", columns, law, most)
+        names = {"own decay": "drift", "noise variance": "noise_covariance"}
+        columns = {head: np.einsum("nns->ns", table[name].values) for head, name in names.items()}
+        title = "Diagonals of drift and noise; --json has the matrices"
+        _show_estimates(output, title, "mode", columns, law, most)
+    else:
+        show_modes(output, title, law, initial=False, most=most)
+    if "coefficient" in table:
         show_terms(output, law)
-        return
-    modes, percent = law.eigenmodes(), f"{100 * law.parameters.attrs['interval_level']:g} %"
-    header = ["eigenmode", "e-folding time", f"{percent} interval", "period", f"{percent} interval"]
-    rows = []
-    for i in range(min(modes.sizes["eigenmode"], most or law.n_modes)):
-        row = modes.isel(eigenmode=i)
-        turns = bool(row.frequency[0] > 0)
-        period = _cells(row.period) if turns else ("none", "")
-        rows.append([str(i + 1), *_cells(row.e_folding_time), *period])
-    output.table(title, header, rows)
-    decay, variance = (
-        np.einsum("nns->ns", law.parameters[name].values) for name in ("drift", "noise_covariance")
-    )
-    header = ["mode", "own decay", f"{percent} interval", "noise variance", f"{percent} interval"]
-    rows = [
-        [str(i + 1), *_estimate_cells(decay[i]), *_estimate_cells(variance[i])]
-        for i in range(min(law.n_modes, most or law.n_modes))
-    ]
-    output.table("Diagonals of drift and noise; --json has the matrices", header, rows)
+
+
+def show_modes(
+    output: Output, title: str, law: Law, *, initial: bool, most: int | None = None
+) -> None:
+    """Table of the parameters that each mode has: those of the initial state, or all others."""
+    names = [str(n) for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
+    columns = {
+        COLUMNS.get(name, name.replace("_", " ")): law.parameters[name].values
+        for name in names
+        if name.startswith("initial") == initial
+    }
+    _show_estimates(output, title, "mode", columns, law, most)
 
 
 def show_terms(output: Output, law: Law) -> None:
-    """Table of the terms beyond the linear drift, where there are any."""
-    if "coefficient" not in law.parameters:
-        return
-    table, percent = law.parameters, f"{100 * law.parameters.attrs['interval_level']:g} %"
+    """Table of the terms beyond the linear drift."""
+    columns = {"coefficient": law.parameters["coefficient"].values}
+    names = [str(name) for name in law.parameters["term"].values]
+    _show_estimates(output, "Terms of the drift", "term", columns, law, names=names)
+
+
+def _show_estimates(
+    output: Output,
+    title: str,
+    what: str,
+    columns: dict[str, np.ndarray],
+    law: Law,
+    most: int | None = None,
+    names: list[str] | None = None,
+) -> None:
+    """Table with a row per mode or term, and two columns, estimate and interval, per parameter."""
+    interval = f"{100 * law.parameters.attrs['interval_level']:g} % interval"
+    header = [what, *(head for name in columns for head in (name, interval))]
+    n_rows = max(map(len, columns.values()), default=0)
+    names = names or [str(i + 1) for i in range(n_rows)]
     rows = [
-        [str(name), *_cells(table["coefficient"].sel(term=name))] for name in table["term"].values
+        [name, *(cell for values in columns.values() for cell in _cells(values[i]))]
+        for i, name in enumerate(names[:most])
     ]
-    output.table("Terms of the drift", ["term", "coefficient", f"{percent} interval"], rows)
+    output.table(title, header, rows)
+    if len(rows) < n_rows:
+        output.line(f"  ... {n_rows - len(rows)} more {what}s: spdelaw show lists all.\n")
+
+
+def _cells(values: np.ndarray) -> tuple[str, str]:
+    """Estimate and interval as text."""
+    estimate, stderr, lower, upper = values
+    if not np.isfinite(estimate):
+        return "none", ""
+    may_be_zero = stderr == 0 or lower <= 0 <= upper
+    shown = "0" if may_be_zero and abs(estimate) <= ROUNDING else f"{estimate:.4g}"
+    return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
 
 
 def scalar_facts(law: Law) -> dict[str, str]:
     """Parameters that are single numbers, in words."""
     table = law.parameters
     scalars = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
-    facts = {name: _with_interval(values) for name, values in scalars.items()}
+    facts = {name: " ".join(_cells(values.values)) for name, values in scalars.items()}
     if "point" in table.sizes:
         std = table["observation_std"].sel(statistic="estimate").values
         facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one per point"
@@ -155,16 +149,15 @@ def _mean_facts(law: Law) -> dict[str, str]:
 
 
 def _time_dependence_facts(law: Law) -> dict[str, str]:
-    """Forcing and seasons, where there are any."""
+    """Forcing, residual with memory and seasons, where there are any."""
     facts = {}
     if law.forcing is not None:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    season = getattr(law.dynamics, "season", None)
     if law.rest is not None:
-        facts["rest"] = law.rest.in_words(
-            str((law.info.time or {}).get("units", "")).split(" since ")[0]
-        )
+        unit = str((law.info.time or {}).get("units", "")).split(" since ")[0]
+        facts["residual"] = law.rest.in_words(unit)
+    season = getattr(law.dynamics, "season", None)
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
         facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
@@ -175,13 +168,16 @@ def domain_name(domain: AbstractDomain) -> str:
     """A domain as people write it."""
     if isinstance(domain, Interval):
         return f"[{domain.a:.6g}, {domain.b:.6g}], {domain.boundary}"
+    if isinstance(domain, Box):
+        words = ", ".join(dict.fromkeys(map(str, domain.boundary)))
+        return f"{' × '.join(f'[{a:.6g}, {b:.6g}]' for a, b in domain.sides)}, {words}"
     return "the weighted line" if isinstance(domain, Line) else str(domain)
 
 
 def show_notes(output: Output, law: Law) -> None:
     """Print the notes of the law, a line each."""
     for note in law.info.notes:
-        output.line(f"note: {note}")
+        output.line(f"note: {in_options(note)}")
 
 
 def law_document(law: Law) -> dict[str, Any]:
@@ -191,29 +187,19 @@ def law_document(law: Law) -> dict[str, Any]:
         "domain": law.domain.to_dict(),
         "n_modes": law.n_modes,
         "level": table.attrs["interval_level"],
-        "parameters": {str(n): _statistics(table[n]) for n in table.data_vars},
+        "parameters": {
+            str(name): {str(s): values.sel(statistic=s).values for s in table["statistic"].values}
+            for name, values in table.data_vars.items()
+        },
         **({"terms": table["term"].values} if "term" in table.sizes else {}),
         "info": dict(law.info),
     }
 
 
-def _statistics(values: xr.DataArray) -> dict[str, Any]:
-    return {str(s): values.sel(statistic=s).values for s in values["statistic"].values}
-
-
-def _cells(values: xr.DataArray) -> tuple[str, str]:
-    return _estimate_cells(values.values)
-
-
-def _estimate_cells(values: np.ndarray) -> tuple[str, str]:
-    estimate, stderr, lower, upper = values
-    may_be_zero = stderr == 0 or lower <= 0 <= upper
-    shown = "0" if may_be_zero and abs(estimate) <= ROUNDING else f"{estimate:.4g}"
-    return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
-
-
-def _with_interval(values: xr.DataArray) -> str:
-    return " ".join(_cells(values))
+def show_guesses(output: Output, source: Source) -> None:
+    """Print what was guessed about a file, in one line."""
+    if source.guesses:
+        output.line(f"Guessed: {'; '.join(source.guesses)}. Options override these guesses.\n")
 
 
 # ---------- ``--dry-run``: the data and assumptions of a fit, without fitting
@@ -232,23 +218,22 @@ def show_plan(
     missing = 1.0 - observed.size / values.size
     notes = hints(fields, affine)
     clock = dict(fields["time"].attrs)
-    output.facts(f"{file}: what a fit would see", {
+    output.facts(f"{file}: what a fit would use", {
         "variable": f"{fields.name}" + _units(fields.attrs),
         "prepared by": "; ".join(done) or "nothing",
         "shape": shape(sizes),
         "time": time_in_words(fields["time"].values, clock),
         "values": f"mean {observed.mean():.4g}, standard deviation {observed.std():.4g}",
         "missing": f"{100 * missing:.3g} %",
-        "domain": f"{domain_name(chosen.domain)} ({chosen.reason})",
+        "domain": f"{domain_name(chosen.domain)} ({chosen.source})",
         "modes": str(n_modes),
     })  # fmt: skip
-    guesses = [*source.guesses, *([chosen.reason] if chosen.guessed else [])]
-    for guess in guesses:
+    for guess in source.guesses:
         output.line(f"guessed: {guess}")
     for note in notes:
-        output.line(f"note: {note}")
+        output.line(f"note: {in_options(note)}")
     output.document(
-        command="fit", dry_run=True, data=str(file), guesses=guesses, notes=notes, shape=sizes,
+        dry_run=True, data=str(file), guesses=source.guesses, notes=notes, shape=sizes,
         missing=missing, preparation=None if how is None else how.to_dict(), prepared_by=done,
         domain=chosen.domain.to_dict(), domain_from=chosen.reason, modes=n_modes,
     )  # fmt: skip

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 import xarray as xr
 
-from spdelaw.cli import options
-from spdelaw.cli.inputs import read_fields
-from spdelaw.cli.laws import (
-    COLUMNS,
+from spdelaw.cli.commands.laws import (
     domain_name,
     fit_facts,
     law_document,
-    load_law,
-    show_dynamics,
+    show_law,
+    show_modes,
     show_notes,
-    show_parameters,
     time_in_words,
 )
-from spdelaw.cli.output import Output, file_size, human_size, shape
+from spdelaw.cli.inputs import read_fields
+from spdelaw.cli.messages import in_options
+from spdelaw.cli.options import DataFile, LawFile, Names
+from spdelaw.cli.output import Output, file_size, file_text, human_size, shape
 from spdelaw.data.fields import as_fields
 from spdelaw.data.io.files import has_fields, read, read_raw
 from spdelaw.data.io.tables import Columns
@@ -29,42 +27,37 @@ from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import hints, suspect_fills
 from spdelaw.data.recognise import recognise, scattered_places
 from spdelaw.data.summary import describe
+from spdelaw.law.io import load
 
 # ---------- ``spdelaw info``: describe a file
 
-
-INFO_EXAMPLES = """**Examples**
-
-spdelaw info heat.nc
-
-spdelaw info stations.csv --time date --value tmax --station id --lon lon --lat lat
-
-spdelaw info sst.zarr --variable anomaly --dims lat,lon --json
-"""
 
 #: Longest attribute that the table shows; --json has all of it.
 MAX_ATTRIBUTE_LENGTH = 80
 
 
 def info_command(
-    *,
-    file: options.InFile,
-    variable: options.Variable = None,
-    dims: Annotated[
-        str | None, typer.Option("--dims", help="Spatial dims, with commas; guessed.")
-    ] = None,
-    table: options.Table,
+    file: DataFile,
     output: Output,
+    columns: Columns,
+    variable: str | None = None,
+    dims: Names | None = None,
 ) -> None:
-    """Describe the fields of a file: whatever `fit` can read, and how it would read it.
+    """Describe the fields of a file, and how fit would read them.
 
     A .zarr of this package is read block by block and may be larger than memory.
+
+    Options:
+        dims: Spatial dimensions, separated by commas; guessed by default.
+
+    Examples:
+        spdelaw info heat.nc
+        spdelaw info stations.csv --time date --value tmax --station id --lon lon --lat lat
+        spdelaw info sst.zarr --variable anomaly --dims lat,lon --json
     """
-    columns = table.columns
     fields, notes = _described_fields(file, variable, dims, columns)
     summary = describe(fields)
-    size = file_size(file)
-    output.facts(f"{file} ({human_size(size)})", _facts(summary) | _date_facts(fields))
+    output.facts(file_text(file), _facts(summary) | _date_facts(fields))
     if fields.variable._in_memory:
         notes += hints(fields)
         notes += [
@@ -72,17 +65,17 @@ def info_command(
             for v, n in suspect_fills(fields.values)
         ]
     for note in notes:
-        output.line(f"note: {note}")
-    output.document(command="info", file=str(file), bytes=size, fields=summary, notes=notes)
+        output.line(f"note: {in_options(note)}")
+    output.document(file=str(file), bytes=file_size(file), fields=summary, notes=notes)
 
 
 def _described_fields(
-    file: Path, variable: str | None, dims: str | None, columns: Columns
+    file: Path, variable: str | None, dims: Names | None, columns: Columns
 ) -> tuple[xr.DataArray, list[str]]:
     """Fields with all their spatial dims, and how a fit would take them."""
     lazy = file.suffix.lower() == ".zarr"
     if dims is not None:
-        return read(file, variable, dims.split(","), lazy=lazy), []
+        return read(file, variable, dims, lazy=lazy), []
     if has_fields(file, variable):
         return read_fields(file, variable), []
     raw, notes = read_raw(file, columns=columns)
@@ -105,17 +98,19 @@ def _date_facts(fields: xr.DataArray) -> dict[str, str]:
     clock = dict(fields["time"].attrs)
     if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
         return {}
-    return {"dates": time_in_words(fields["time"].values, clock)}
+    return {"time": time_in_words(fields["time"].values, clock)}
 
 
 def _facts(summary: dict[str, Any]) -> dict[str, str]:
     coordinates = {k: v for k, v in summary["coordinates"].items() if k != "path"}
+    values = {k: "overflow" if x is None else f"{x:.4g}" for k, x in summary["values"].items()}
+    n_missing, share = summary["missing"]["count"], 100 * summary["missing"]["fraction"]
     return {
         "variable": summary["name"] + _units(summary),
         "shape": shape(summary["sizes"]),
         **{name: _coordinate(c) for name, c in coordinates.items()},
-        "values": _values(summary["values"]),
-        "missing": _missing(summary["missing"]),
+        "values": "{min} to {max}, mean {mean}, standard deviation {std}".format(**values),
+        "missing": f"{n_missing} ({share:.3g} %)" if n_missing else "none",
         **({"equation": _equation(summary["equation"])} if summary["equation"] else {}),
         **{name: _shortened(value) for name, value in summary["attributes"].items()},
         "fingerprint": summary["fingerprint"],
@@ -129,18 +124,6 @@ def _coordinate(c: dict[str, Any]) -> str:
         f"step {c['spacing']:.6g}" if c["uniform"] else "irregular" if c["n"] > 1 else "one value"
     )
     return f"{c['min']:.6g} to {c['max']:.6g}, {step}{_units(c)}"
-
-
-def _values(values: dict[str, float | None]) -> str:
-    low, high, mean, std = (
-        "overflow" if values[k] is None else f"{values[k]:.4g}"
-        for k in ("min", "max", "mean", "std")
-    )
-    return f"{low} to {high}, mean {mean}, standard deviation {std}"
-
-
-def _missing(missing: dict[str, Any]) -> str:
-    return f"{missing['count']} ({100 * missing['fraction']:.3g} %)" if missing["count"] else "none"
 
 
 def _equation(equation: Any) -> str:
@@ -161,26 +144,19 @@ def _shortened(value: Any) -> str:
 # ---------- ``spdelaw show``: describe a law
 
 
-SHOW_EXAMPLES = """**Examples**
+def show_command(law: LawFile, output: Output) -> None:
+    """Show a law: every parameter with its interval, how it was estimated, what to cite.
 
-spdelaw show heat.law
-
-spdelaw show heat.law --json
-"""
-
-
-def show_command(*, law: options.LawArgument, output: Output) -> None:
-    """Show a law: every parameter with its interval, how it was found, what to cite."""
-    learned = load_law(law)
-    title = f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}"
-    show_dynamics(output, title, learned)
-    initial = tuple(n for n in COLUMNS if n.startswith("initial"))
+    Examples:
+        spdelaw show heat.law
+        spdelaw show heat.law --json
+    """
+    learned = load(law)
+    show_law(output, f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}", learned)
     if learned.parameters.attrs.get("initial_state") != "stationary":
-        show_parameters(output, "Initial state", learned, initial)
+        show_modes(output, "Initial state", learned, initial=True)
     facts = fit_facts(learned) | {"version": f"spdelaw {learned.info.get('version', '?')}"}
     output.facts("", facts | {"size": human_size(file_size(law))})
     show_notes(output, learned)
     output.line("cite: " + learned.citation().replace("\n", "\n      "))
-    output.document(
-        command="show", file=str(law), law=law_document(learned), citation=learned.citation()
-    )
+    output.document(file=str(law), law=law_document(learned), citation=learned.citation())

@@ -1,0 +1,1 @@
+"""The commands: ``fit_command`` is ``spdelaw fit``. Its arguments are the options."""

@@ -1,0 +1,327 @@
+"""``spdelaw sample``, ``reconstruct``, ``forecast`` and ``fill``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan
+from spdelaw.cli.inputs import DataOptions, LawAndData, shown_time
+from spdelaw.cli.options import (
+    FillModel,
+    FillSettings,
+    LawFile,
+    Modes,
+    NewFields,
+    Numbers,
+    PositiveInt,
+)
+from spdelaw.cli.output import Output, check_free_space, report_written, required_target
+from spdelaw.cli.values import refused
+from spdelaw.data.clock import from_dates
+from spdelaw.data.io.files import write
+from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation.gaps.filling import Filled, fill_record
+from spdelaw.infer.model import Model
+from spdelaw.law.io import load
+from spdelaw.law.law import Law
+from spdelaw.law.observations import next_times
+
+# ---------- ``spdelaw sample``: write new paths of a law
+
+
+def sample_command(
+    law: LawFile,
+    out: NewFields,
+    output: Output,
+    paths: PositiveInt = 100,
+    times: Numbers | None = None,
+    points: PositiveInt | None = None,
+    observation_noise: bool = False,
+    seed: int = 0,
+) -> None:
+    """Draw new paths from a law, at the times and points of its data by default.
+
+    Options:
+        points: Number of regular grid points along each dimension; by default the points of the
+            data.
+        observation_noise: Add the learned observation noise to each value.
+
+    Examples:
+        spdelaw sample heat.law --paths 100 --out new.nc
+        spdelaw sample heat.law --times 0,0.5,1,2 --points 51 --observation-noise --out new.nc
+    """
+    learned = load(law)
+    grid = learned.points if points is None else learned.domain.grid(points)
+    check_free_space(out, 8 * paths * len(learned.times if times is None else times) * len(grid))
+    fields = learned.sample(paths, times, grid, seed=seed, observation_noise=observation_noise)
+    write(fields, out)
+    report_written(output, f"New paths of {law}", fields, out, law=str(law), seed=seed)
+
+
+# ---------- ``spdelaw reconstruct``: observed paths without gaps and noise
+
+
+def reconstruct_command(
+    source: LawAndData, out: NewFields, output: Output, points: PositiveInt | None = None
+) -> None:
+    """Reconstruct fields under a law: mean and standard deviation at every time and point.
+
+    Gaps are NaN. The standard deviation is that of the field itself, without the noise of
+    an observation.
+
+    Options:
+        points: Number of regular grid points along each dimension; by default the points of the
+            file.
+
+    Examples:
+        spdelaw reconstruct heat.law gappy.nc --out full.nc
+        spdelaw reconstruct heat.law sensors.nc --points 101 --out full.nc
+    """
+    learned, fields = source.read()
+    grid = None if points is None else learned.domain.grid(points)
+    with output.busy(f"reconstructing {source.file}"):
+        result = learned.reconstruct(fields, grid)
+    write(result, out)
+    missing = float(np.isnan(fields.data).mean())
+    std = _as_written(result["std"], out)
+    low, high = float(std.min()), float(std.max())
+    facts = {"missing before": f"{100 * missing:.3g} %", "std": f"{low:.3g} to {high:.3g}"}
+    report_written(
+        output, f"{source.file} under {source.law}", result, out, facts, law=str(source.law),
+        data=str(source.file), missing=missing, std=[low, high],
+    )  # fmt: skip
+
+
+def _as_written(result: xr.DataArray, out: Path) -> xr.DataArray:
+    """A lazy result read back from its file, so that it is not computed twice."""
+    if result.chunks is None:
+        return result
+    if out.suffix.lower() == ".zarr":
+        return xr.open_zarr(out, consolidated=False)[result.name]
+    return xr.open_dataset(out, engine="h5netcdf", chunks={})[result.name]
+
+
+# ---------- ``spdelaw forecast``: predict observed paths
+
+
+#: Times of one forecast where only its end is given.
+MOST_STEPS = 10_000
+
+
+def forecast_command(
+    source: LawAndData,
+    out: NewFields,
+    output: Output,
+    until: str | None = None,
+    steps: PositiveInt | None = None,
+    times: str | None = None,
+    samples: int = 0,
+    parameter_draws: int = 0,
+    seed: int = 0,
+) -> None:
+    """Forecast paths from their history: mean and standard deviation, and draws on request.
+
+    The history may have gaps and noise. Choose the times of the forecast by --steps, such as six
+    months of monthly data, by --until, by both, which cuts the time up to it into equal parts, or
+    by --times.
+
+    Options:
+        until: Last time of the forecast, a number or a date.
+        steps: Number of steps of the record to forecast; with --until, of equal parts up to it.
+        times: Times of the forecast, numbers or dates, separated by commas, such as 0,0.1,0.5.
+        samples: Number of joint draws to write as well.
+        parameter_draws: Number of laws drawn around this one, so that the standard deviation
+            includes the uncertainty of its parameters; 20 are enough, 0 leaves it out.
+
+    Examples:
+        spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
+        spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
+        spdelaw forecast sst.law sst.nc --until 2011-03-15 --out forecast.nc
+        spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
+    """
+    is_regular = until is not None or steps is not None
+    if is_regular == (times is not None):
+        expected = "--steps, --until or both, or else --times"
+        raise refused("--steps", expected, "both" if is_regular else "neither", "6")
+    learned, fields = source.read()
+    history = learned.observe(fields)
+    observed = history.fields
+    end = _last_time(observed)
+    if times is not None:
+        clock = _parse_times(learned, "--times", times.split(","))
+    else:
+        clock = _regular_times(learned, observed, end, until, steps)
+    n_values = (observed.size // observed.sizes["time"]) * len(clock)
+    check_free_space(out, 8 * (2 + max(samples, 0)) * n_values)
+    with output.busy(f"forecasting {source.file}"):
+        result = learned.forecast(
+            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
+        )
+    write(result, out)
+    first, last = (_time_text(learned, moment) for moment in (clock[0], clock[-1]))
+    facts = {"history": f"until {_time_text(learned, end)}", "forecast": f"{first} to {last}"}
+    report_written(
+        output, f"{source.file} under {source.law}", result, out, facts, law=str(source.law),
+        data=str(source.file), history_end=end, times=list(clock), seed=seed,
+    )  # fmt: skip
+
+
+def _last_time(history: xr.DataArray) -> float:
+    name = "path_time" if "path_time" in history.coords else "time"
+    return float(np.nanmax(history[name].values))
+
+
+def _regular_times(
+    law: Law, history: xr.DataArray, end: float, until: str | None, steps: int | None
+) -> list[float]:
+    """Steps of the record, ``steps`` of them or up to a time, or equal parts up to that time."""
+    if until is None:
+        return [float(t) for t in next_times(law, history, steps or 1)]
+    (last,) = _parse_times(law, "--until", [until])
+    if not (math.isfinite(last) and last > end):
+        shown = f"{last:g}" if law.info.get("time") is None else f"{until} ({last:g})"
+        expected = f"a time after the history's last, {_time_text(law, end)}"
+        fix = f"pass --until {_time_text(law, float(next_times(law, history, 1)[0])).split()[0]}"
+        raise InputError("--until", expected=expected, got=shown, fix=fix)
+    if steps is not None:
+        return list(np.linspace(end, last, 1 + steps)[1:])
+    span = last - end
+    size = float(next_times(law, history, 1)[0]) - end
+    many = next_times(law, history, min(MOST_STEPS, max(1, math.ceil(1.2 * span / size) + 1)))
+    kept = [float(t) for t in many if t <= last + 1e-9 * abs(last)]
+    return kept or [last]
+
+
+def _parse_times(law: Law, option: str, texts: list[str]) -> list[float]:
+    """Numbers, or dates on the clock of the law."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        pass
+    try:
+        dates = np.array([text.strip() for text in texts], dtype="datetime64[ns]")
+    except ValueError as error:
+        expected = "numbers, or dates such as 2011-03-15, separated by commas"
+        raise refused(option, expected, repr(",".join(texts)), "1.5") from error
+    return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
+
+
+def _time_text(law: Law, moment: float) -> str:
+    """A time as a number, and as a date where the law has dates."""
+    clock = law.info.get("time", {})
+    if " since " not in str(clock.get("units", "")):
+        return f"{moment:g}"
+    return f"{shown_time(moment, clock)} ({moment:g})"
+
+
+# ---------- ``spdelaw fill``: fill gaps by the law that predicts held-out values best
+
+
+def fill_command(
+    data: DataOptions,
+    output: Output,
+    model: FillModel,
+    settings: FillSettings,
+    out: NewFields | None = None,
+    dry_run: bool = False,
+    modes: Modes = "auto",
+) -> None:
+    """Fill the gaps of a record: mean and standard deviation of each missing value.
+
+    The model is chosen by cross-validation: values are held out in the same patterns as the real
+    gaps. The best model is fitted again to all values and fills the gaps. Observed values do not
+    change, and grid cells without any data, such as land, stay empty. An interrupted run leaves no
+    file behind.
+
+    Options:
+        modes: Number of modes, or auto to choose it by cross-validation.
+        drift: ... [default: several are compared]
+        basis: Modes to use: domain (eigenfunctions of the domain) or patterns (EOFs of the data);
+            by default both are compared.
+        rest: Model of the residual outside the modes: white, memory (correlated in time at each
+            point), local (interpolated from close values), shared (regression on other points of
+            the same time), or auto (chosen by cross-validation).
+        smooth: Replace observed values by the estimated field too.
+        everywhere: Also fill grid cells that have no data at any time.
+        seconds: Time limit: start no candidate that would exceed it; 0 for no limit.
+        seed: Seed of the choice of held-out values: the same seed gives the same result.
+
+    Shown first:
+        file, out, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest, smooth,
+        everywhere, seconds
+
+    Examples:
+        spdelaw fill sst.nc --anomalies month --out filled.nc
+        spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
+        spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.nc
+        spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out full.nc
+        spdelaw fill sst.nc --anomalies month --dry-run
+    """
+    file = data.file
+    target = None if dry_run else required_target(out, file, "-filled.nc")
+    Model(**model)  # checks the words
+    source = data.read()
+    chosen = source.choose_domain()
+    if target is None:
+        show_plan(output, file, source, chosen, modes)
+        return
+    gaps, never = _count_gaps(source.fields)
+    without_data = f"{never} points have no data at any time"
+    if not (gaps or settings.get("smooth") or settings.get("everywhere")):
+        got = "none" + (f"; {without_data}" if never else "")
+        fix = "--everywhere fills points without data, " if never else ""
+        fix += "--smooth gives the law's field"
+        raise DataError("data", expected="gaps to fill", got=got, fix=fix)
+    check_free_space(target, 16 * source.fields.size)
+    with output.busy(f"filling {file}"):
+        filled_record = fill_record(
+            source.data, chosen.domain, modes, prepare=source.preparation, **model, **settings
+        )
+    write(filled_record.data, target)
+    show_guesses(output, source)
+    _show_filled(output, filled_record)
+    candidates = [
+        trial.candidate._asdict()
+        | {key: getattr(trial, key) for key in ("rest", "rmse", "crps", "seconds", "note")}
+        | {"coverage": list(trial.coverage)}
+        for trial in filled_record.trials
+    ]
+    std = filled_record.data["std"].values
+    std = std[np.isfinite(std) & (std > 0)]
+    facts = {
+        "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
+        "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
+        "chosen": filled_record.data.attrs["chosen_by"],
+        "domain": domain_name(chosen.domain),
+    }
+    report_written(
+        output, f"{file} filled", filled_record.data, target, facts, data=str(file),
+        guesses=source.guesses, candidates=candidates, chosen=candidates[0],
+        chosen_by=filled_record.data.attrs["chosen_by"],
+    )  # fmt: skip
+
+
+def _count_gaps(fields: xr.DataArray) -> tuple[float, int]:
+    """Share of gaps in cells that have data, and the number of cells that have none."""
+    observed = np.isfinite(fields.values)
+    ever_observed = observed.any((0, 1))
+    gaps = ~observed[..., ever_observed]
+    return float(gaps.mean()) if gaps.size else 0.0, int((~ever_observed).sum())
+
+
+def _show_filled(output: Output, filled_record: Filled) -> None:
+    """Print the candidates with their scores on held-out values."""
+    header = ["candidate", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", ""]
+    rows = []
+    for trial in filled_record.trials:
+        scores = [f"{x:.4g}" for x in (trial.rmse, trial.crps)]
+        inside = [f"{100 * c:.0f}" for c in trial.coverage]
+        shown = [*scores, *inside] if np.isfinite(trial.crps) else [""] * 5
+        rows.append(
+            [f"{trial.candidate}, {trial.rest}", *shown, f"{trial.seconds:.1f}", trial.note]
+        )
+    output.table("Candidates on held-out values, the chosen one first, then by CRPS", header, rows)
