@@ -14,9 +14,9 @@ from spdelaw.evaluation.checks.verdict import check_model
 from spdelaw.law.law import Law, register_accessor
 from spdelaw.law.observations import forecast_times, subtract_mean_and_forcing, to_user
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.fields import space_names
+from spdelaw.report.figures.fields import plot_reconstruction, space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
-from spdelaw.report.figures.predictions import plot_forecast, plot_innovations, plot_reconstruction
+from spdelaw.report.figures.predictions import plot_forecast, plot_innovations
 from spdelaw.report.figures.style import figure_as_png, figure_of
 
 if TYPE_CHECKING:

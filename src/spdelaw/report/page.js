@@ -1,20 +1,6 @@
 "use strict";
 (() => {
-  // Okabe and Ito's colours on light ground; lighter neighbours of the same hues on dark.
-  const PALETTES = {
-    light: {
-      data: "#0072B2", law: "#D55E00", second: "#007A5A", third: "#B0548A", fourth: "#5B5B5B",
-      lawband: "rgba(213,94,0,0.20)", lawcore: "rgba(213,94,0,0.38)", neutralband: "rgba(120,130,140,0.22)",
-      ink: "#1b1f24", muted: "#57606a", axis: "#8c959f", grid: "#e3e6ea", card: "#ffffff", missing: "#bdbdbd",
-      cursor: "#1b1f24", coast: "#1b1f24",
-    },
-    dark: {
-      data: "#56B4E9", law: "#E69F00", second: "#3CC79B", third: "#E39CC4", fourth: "#B8B8B8",
-      lawband: "rgba(230,159,0,0.22)", lawcore: "rgba(230,159,0,0.40)", neutralband: "rgba(170,180,190,0.22)",
-      ink: "#e8ebef", muted: "#a3adb8", axis: "#6b7580", grid: "#333a44", card: "#1d2229", missing: "#59616b",
-      cursor: "#ffffff", coast: "#101010",
-    },
-  };
+  const PALETTES = JSON.parse(document.getElementById("palettes").textContent);
   const root = document.documentElement;
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const views = [];

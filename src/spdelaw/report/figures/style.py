@@ -22,8 +22,26 @@ if TYPE_CHECKING:
 # ---------- The style of all figures, without changes to the settings of the process
 
 
-#: Okabe and Ito's colours, distinct with every common form of colour blindness.
-SAMPLE, CLOSED_FORM, GREY = "#0072B2", "#D55E00", "#595959"
+#: Colours by role: Okabe and Ito's on light ground, distinct with every common form of colour
+#: blindness, and lighter neighbours of the same hues on dark. Print has the light ones.
+PALETTES = {
+    "light": {
+        "data": "#0072B2", "law": "#D55E00", "second": "#007A5A", "third": "#B0548A",
+        "fourth": "#5B5B5B", "lawband": "rgba(213,94,0,0.20)", "lawcore": "rgba(213,94,0,0.38)",
+        "neutralband": "rgba(120,130,140,0.22)", "ink": "#1b1f24", "muted": "#57606a",
+        "axis": "#8c959f", "grid": "#e3e6ea", "card": "#ffffff", "missing": "#bdbdbd",
+        "cursor": "#1b1f24", "coast": "#1b1f24",
+    },
+    "dark": {
+        "data": "#56B4E9", "law": "#E69F00", "second": "#3CC79B", "third": "#E39CC4",
+        "fourth": "#B8B8B8", "lawband": "rgba(230,159,0,0.22)", "lawcore": "rgba(230,159,0,0.40)",
+        "neutralband": "rgba(170,180,190,0.22)", "ink": "#e8ebef", "muted": "#a3adb8",
+        "axis": "#6b7580", "grid": "#333a44", "card": "#1d2229", "missing": "#59616b",
+        "cursor": "#ffffff", "coast": "#101010",
+    },
+}  # fmt: skip
+PALETTE = PALETTES["light"]
+GREY = PALETTE["muted"]
 #: Dots per inch of a figure in a notebook.
 NOTEBOOK_DPI = 110
 #: Width in inches of a column of text; heights follow.
@@ -75,11 +93,6 @@ def new_figure(width: float = COLUMN, height: float = 0.7 * COLUMN) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def axes_for(ax: Axes | None) -> Axes:
-    """The caller's axes, or the only ones of a new figure."""
-    return new_figure().add_subplot() if ax is None else ax
 
 
 def figure_of(ax: Axes) -> Figure:

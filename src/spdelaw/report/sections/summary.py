@@ -15,7 +15,7 @@ from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
-from spdelaw.report.figures.numbers import spectra
+from spdelaw.report.figures.laws import spectra
 
 Array = np.ndarray
 
@@ -26,6 +26,16 @@ def mode_names(law: Law) -> list[str]:
         return [str(n + 1) for n in range(law.n_modes)]
     names = law.domain.names
     return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
+
+
+def mode_labels(data: ReportData, n: int) -> list[str]:
+    """Modes by number, with the e-folding time of each."""
+    table = data.law.parameters.get("eigenvalue")
+    if table is None or table.dims != ("mode", "statistic") or data.label:
+        return [f"mode {i + 1}" for i in range(n)]
+    rates, unit = table.sel(statistic="estimate").values[:n], _time_unit(data)
+    memory = [f", e-folding time {number(1 / rate)}{unit}" if rate > 0 else "" for rate in rates]
+    return [f"mode {i + 1}{suffix}" for i, suffix in enumerate(memory)]
 
 
 # ---------- The summary: what was learned, how certain, does the model fit
@@ -57,42 +67,37 @@ class Answer(NamedTuple):
     mood: str
 
 
-def summary_text(material: ReportData) -> tuple[Answer, Answer, Answer]:
+def summary_text(data: ReportData) -> tuple[Answer, Answer, Answer]:
     """What was learned, how certain, does it fit."""
-    return _learned(material), _certainty(material), _fits(material)
+    return _learned(data), _certainty(data), _fits(data)
 
 
-def _learned(material: ReportData) -> Answer:
-    law, sizes = material.law, material.description["sizes"]
+def _learned(data: ReportData) -> Answer:
+    law, sizes = data.law, data.description["sizes"]
     sentences = [
         f"Fitted to {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
-        f"{law.info.n_points} points, {_location(material)}.",
-        *_dynamics_sentences(material),
-        _noise_sentence(material),
+        f"{law.info.n_points} points, {_location(data)}.",
+        *_dynamics_sentences(data),
+        _noise_sentence(data),
     ]
     steps = law.info.get("preparation", [])
     sentences += [f"Preprocessing: {'; '.join(steps)}."] if steps else []
-    other = material.source.get("same")
-    if other == "no":
-        sentences.append(
-            f"Scores and tests below use other data: {_count(sizes['path'], 'path')} of "
-            f"{sizes['time']} times."
-        )
-    elif other == "yes":
-        sentences.append("Scores and tests below use the data that the law was fitted to.")
+    sentences.append(
+        f"Shown here: {_count(sizes['path'], 'path')} of {sizes['time']} times. {data.training}"
+    )
     return Answer("What was learned?", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
 
 
-def _dynamics_sentences(material: ReportData) -> list[str]:
+def _dynamics_sentences(data: ReportData) -> list[str]:
     """Slowest and fastest mode and the strongest noise, or the name of other dynamics."""
-    numbers = spectra(material.law)
-    if isinstance(material.law.dynamics, Reacting):
-        return _equations(material.law)
+    numbers = spectra(data.law)
+    if isinstance(data.law.dynamics, Reacting):
+        return _equations(data.law)
     if numbers is None:
-        return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
+        return [f"The modes follow the dynamics called {data.law.dynamics.name!r}."]
     lam, noise, kind = numbers.decay, numbers.noise, numbers.unit
     slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
-    unit = _time_unit(material)
+    unit = _time_unit(data)
     return [
         f"The slowest pattern is {kind} {slow + 1}, with the e-folding time "
         f"{_memory_time(lam[slow], unit)}. The fastest is {kind} {fast + 1}, with "
@@ -125,8 +130,8 @@ def _summand(value: float, name: str) -> str:
     return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
 
 
-def _noise_sentence(material: ReportData) -> str:
-    law = material.law
+def _noise_sentence(data: ReportData) -> str:
+    law = data.law
     std = np.sqrt(np.mean(law.observation_variance))
     if std == 0:
         return "The fit found no observation noise."
@@ -138,8 +143,8 @@ def _noise_sentence(material: ReportData) -> str:
     return f"{sentence}; that of the field itself is {size:.3g}."
 
 
-def _certainty(material: ReportData) -> Answer:
-    law = material.law
+def _certainty(data: ReportData) -> Answer:
+    law = data.law
     parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _judged_intervals(law).values()]
     widths = np.concatenate([*parts, np.zeros(0)])
     named = law.info.get("identifiability", {}).get("undetermined", [])
@@ -161,10 +166,10 @@ def _certainty(material: ReportData) -> Answer:
         sentences.append(
             f"The data do not determine {lost} of {len(widths)} parameters; do not quote these."
         )
-    sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
+    sentences += [f"Note: {str(note).rstrip('.')}." for note in law.info.get("warnings", [])]
     if lost > len(widths) // 3 or middle > LOOSE_WIDTH:
         return Answer("How certain?", "Roughly", sentences, "bad")
-    if not material.card.check.fits:
+    if not data.card.check.fits:
         sentences.append("The intervals assume that the model is right, so they are too narrow.")
         return Answer("How certain?", DO_NOT_RELY, sentences, "bad")
     if middle > SHARP_WIDTH or lost:
@@ -191,12 +196,8 @@ def _judged_intervals(law: Law) -> dict[str, Array]:
     return {name: v for name, v in estimated.items() if len(v) and "initial" not in name}
 
 
-def _notes(notes: list[str]) -> list[str]:
-    return [str(note).rstrip(".") for note in notes]
-
-
-def _fits(material: ReportData) -> Answer:
-    card = material.card
+def _fits(data: ReportData) -> Answer:
+    card = data.card
     check = card.check
     verdict = check.verdict
     sentences = [f"{verdict[:1].upper()}{verdict[1:]}."]
@@ -234,8 +235,8 @@ def _against_truth(distance: dict[str, Any]) -> str:
     )
 
 
-def _location(material: ReportData) -> str:
-    domain = material.law.domain
+def _location(data: ReportData) -> str:
+    domain = data.law.domain
     if isinstance(domain, Fields):
         return f"of the fields {' and '.join(domain.names)}, on {_domain_text(domain.domain)}"
     return f"on {_domain_text(domain)}"
@@ -260,9 +261,9 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
-def _time_unit(material: ReportData) -> str:
-    name = "path_time" if material.own_times else "time"
-    units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
+def _time_unit(data: ReportData) -> str:
+    name = "path_time" if data.own_times else "time"
+    units = str(data.fields[name].attrs.get("units", "")).split(" since ")[0]
     return f" {units}" if units else ""
 
 
