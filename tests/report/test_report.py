@@ -14,8 +14,8 @@ from tests.report.pages import FIGURES, figures_of, open_whole, unpacked
 import spdelaw as sl
 from spdelaw.errors import FileError, InputError, MissingExtraError
 from spdelaw.report import data as data_module
-from spdelaw.report.page import write_report
 from spdelaw.report.figures.charts import thinned
+from spdelaw.report.page import write_report
 from spdelaw.report.plots import packed, time_labels
 from spdelaw.report.sections.moments import ENERGY_TIMES, compare
 from spdelaw.report.sections.summary import summary_text

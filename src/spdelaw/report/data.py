@@ -94,6 +94,21 @@ class ReportData:
         """Its score."""
         return next(iter(self.cards.values()))
 
+    @property
+    def level(self) -> str:
+        """Level of the intervals of the law, as text."""
+        return f"{100 * float(self.law.parameters.attrs['interval_level']):g} %"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the law has spectra."""
+        return isinstance(self.law.dynamics, Linear)
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether the drift or the noise of a linear law couples the modes."""
+        return "drift" in self.law.parameters
+
     # -- one of several fields -------------------------------------------------------------
 
     @functools.cached_property

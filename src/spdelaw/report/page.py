@@ -8,7 +8,6 @@ import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from spdelaw.evaluation.forecast_skill import Skill
 from spdelaw.law.law import Law
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.data import gather
-from spdelaw.report.figures.style import PALETTES
+from spdelaw.report.figures.style import ASSETS
 from spdelaw.report.plots import Figure, Section
 from spdelaw.report.sections.contents import sections_of
 from spdelaw.report.sections.forecasts import document_of
@@ -45,7 +44,7 @@ def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -
         answers=answers,
         sections=sections,
         style=_asset("page.css"),
-        palettes=_json(PALETTES),
+        palettes=_asset("palettes.json"),
         figures=_json([figure.document() for figure in figures]),
         version=_plotly_version(),
         plotly=_packed_plotly(),
@@ -54,7 +53,7 @@ def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -
 
 
 def _asset(name: str) -> str:
-    return resources.files("spdelaw.report").joinpath(name).read_text(encoding="utf-8")
+    return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
 def _packed_plotly() -> str:

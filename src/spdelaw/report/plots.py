@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.data.clock import to_dates
 from spdelaw.report.figures.charts import (
     ONE_SIGN,
     TWO_SIGNS,
@@ -18,7 +19,6 @@ from spdelaw.report.figures.charts import (
     Bars,
     Chart,
     Contour,
-    Control,
     Image,
     Line,
     Map,
@@ -99,38 +99,6 @@ ROW_GAP, TITLE_HEIGHT, LEGEND_HEIGHT = 62, 22, 28
 
 
 @dataclasses.dataclass(frozen=True)
-class Bind:
-    """Attribute of a trace that follows controls: ``array[i, j, ...]`` with i, j their choices.
-
-    The remaining dims, a line or a map, become the attribute.
-    """
-
-    trace: int
-    attribute: str
-    array: str
-    index: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Swap:
-    """Attribute of a trace that takes one of some values, by the choice of a control."""
-
-    trace: int
-    attribute: str
-    control: str
-    values: Sequence[Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Cursor:
-    """A vertical line in some subplots that stands at the choice of a control."""
-
-    control: str
-    values: Sequence[Any]
-    axes: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Figure:
     """A figure of the page.
 
@@ -139,8 +107,11 @@ class Figure:
         caption: what the figure shows and how to read it, printed below.
         traces, layout: as plotly.js takes them.
         height: in pixels.
-        controls, binds, swaps, cursors: how it moves; ``arrays`` hold what it moves through.
-        maps: where maps lie, in pixels above the lowest axis: they shrink with narrow windows.
+        moves: how it moves, as the script of the page reads it. ``controls``. ``binds``: the
+            attribute of a trace is ``array[i, j, ...]`` with i, j the choices of the controls
+            ``index``. ``swaps``: it is one of ``values`` by the choice of a control. ``cursors``:
+            vertical lines at the choice. ``arrays``. ``maps``: where maps lie, in pixels above the
+            lowest axis; they shrink with narrow windows.
     """
 
     name: str
@@ -148,27 +119,15 @@ class Figure:
     traces: list[dict[str, Any]]
     layout: dict[str, Any]
     height: int = 380
-    controls: tuple[Control, ...] = ()
-    binds: tuple[Bind, ...] = ()
-    cursors: tuple[Cursor, ...] = ()
-    swaps: tuple[Swap, ...] = ()
-    maps: tuple[tuple[int, int], ...] = ()
-    arrays: dict[str, Array] = dataclasses.field(default_factory=dict)
+    moves: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """Plain types for JSON."""
+        still: dict[str, Any] = {k: [] for k in ("controls", "binds", "cursors", "swaps", "maps")}
         return {
-            "name": self.name,
-            "height": self.height,
-            "data": as_plain_text(self.traces),
-            "layout": as_plain_text(self.layout),
-            "controls": [dataclasses.asdict(control) for control in self.controls],
-            "binds": [dataclasses.asdict(bind) for bind in self.binds],
-            "cursors": [dataclasses.asdict(cursor) for cursor in self.cursors],
-            "swaps": [dataclasses.asdict(swap) for swap in self.swaps],
-            "maps": [list(interval) for interval in self.maps],
-            "arrays": {name: packed(values) for name, values in self.arrays.items()},
-        }
+            **still, "arrays": {}, **self.moves, "name": self.name, "height": self.height,
+            "data": as_plain_text(self.traces), "layout": as_plain_text(self.layout),
+        }  # fmt: skip
 
 
 #: Keys of traces and layouts whose strings plotly.js reads as HTML.
@@ -277,10 +236,9 @@ def plotly_figure(chart: Chart) -> Figure:
     page_layout = layout(**settings, annotations=notes, shapes=drawing.grounds, bargap=0.06,
                          margin={"l": 64, "r": 24, "t": top, "b": 52})  # fmt: skip
     page_layout["legend"] |= {"y": legend_at or 1.0}
-    return Figure(
-        chart.name, chart.caption, drawing.traces, page_layout, inner + top + 52, chart.controls,
-        tuple(drawing.binds), tuple(drawing.cursors), tuple(drawing.swaps), maps, drawing.arrays,
-    )  # fmt: skip
+    controls = [dataclasses.asdict(control) for control in chart.controls]
+    moves = {"controls": controls, "maps": maps, **drawing.moves}
+    return Figure(chart.name, chart.caption, drawing.traces, page_layout, inner + top + 52, moves)
 
 
 def _place_panels(chart: Chart) -> tuple[list[tuple[Panel, Any]], int, tuple[tuple[int, int], ...]]:
@@ -372,11 +330,8 @@ class _Drawing:
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
         self.traces: list[dict[str, Any]] = []
-        self.binds: list[Bind] = []
-        self.swaps: list[Swap] = []
-        self.cursors: list[Cursor] = []
+        self.moves: dict[str, Any] = {"binds": [], "swaps": [], "cursors": [], "arrays": {}}
         self.grounds: list[dict[str, Any]] = []
-        self.arrays: dict[str, Array] = {}
         self.names: set[str] = set()
 
     def add(self, panel: Panel, n: str, right: float, up: list[float]) -> None:
@@ -390,7 +345,8 @@ class _Drawing:
                 kinds[type(mark)](mark, where)
         if panel.cursor is not None:
             control, at = panel.cursor
-            self.cursors.append(Cursor(control, _positions(at), (n,)))
+            cursor = {"control": control, "values": _positions(at), "axes": [n]}
+            self.moves["cursors"].append(cursor)
 
     def _trace(self, **trace: Any) -> None:
         """Add a trace; attributes with dims of controls follow these."""
@@ -409,8 +365,9 @@ class _Drawing:
         index = tuple(str(dim) for dim in values.dims if dim in start)
         if index:
             name = str(values.name or f"{attribute}{len(self.traces)}")
-            self.arrays[name] = values.values
-            self.binds.append(Bind(len(self.traces), attribute, name, index))
+            bind = {"trace": len(self.traces), "attribute": attribute, "array": name}
+            self.moves["arrays"][name] = packed(values.values)
+            self.moves["binds"].append({**bind, "index": index})
         return packed(values.isel({dim: start[dim] for dim in index}).values)
 
     def _line(self, line: Line, where: dict[str, str]) -> None:
@@ -436,8 +393,8 @@ class _Drawing:
                     **trace, **where)  # fmt: skip
 
     def _band(self, band: Band, where: dict[str, str]) -> None:
-        colour = "@neutralband" if band.colour != "law" else "@lawband"
-        colour = "@lawcore" if band.darkness > 0.3 else colour
+        in_law = "@lawcore" if band.darkness > 0.3 else "@lawband"
+        colour = in_law if band.colour == "law" else "@neutralband"
         edge: dict[str, Any] = {"type": "scatter", "mode": "lines", "line": {"width": 0},
                                 "hoverinfo": "skip", "x": _positions(band.x), **where}  # fmt: skip
         low, high = (
@@ -489,8 +446,10 @@ class _Drawing:
         if mark.by:
             values = {ends[0]: [s.low for s in scales], ends[1]: [s.high for s in scales],
                       "colorscale": [SCALES[s.name] for s in scales]}  # fmt: skip
-            last = len(self.traces) - 1
-            self.swaps += [Swap(last, attribute + k, mark.by, v) for k, v in values.items()]
+            swap = {"trace": len(self.traces) - 1, "control": mark.by}
+            self.moves["swaps"] += [
+                {**swap, "attribute": attribute + k, "values": v} for k, v in values.items()
+            ]
 
     def _marks(self, canvas: Canvas, z: xr.DataArray, where: dict, look: dict) -> None:
         self._lines(canvas.coast, "@coast", where)
@@ -525,10 +484,6 @@ def ground(n: str) -> dict[str, Any]:
 # ---------- Times on an axis: dates where the data have them, numbers elsewhere
 
 
-#: Calendars whose dates a browser can draw.
-REAL_CALENDARS = ("proleptic_gregorian", "gregorian", "standard")
-
-
 class TimeLabels(NamedTuple):
     """Positions on an axis, dates or numbers, their text, and the title of the axis."""
 
@@ -540,11 +495,11 @@ class TimeLabels(NamedTuple):
 def time_labels(times: Array, attrs: dict[str, Any]) -> TimeLabels:
     """Positions and texts of times that count as ``attrs["units"]`` says."""
     units, calendar = str(attrs.get("units", "")), str(attrs.get("calendar", "standard"))
-    dates = _dates(times, units, calendar)
-    if dates is None:
+    dates = to_dates(times, attrs) if " since " in units else times
+    if dates.dtype.kind in "iuf":
         title = f"time ({units})" if units else "time"
         return TimeLabels(np.asarray(times, float), [f"{t:.6g}" for t in times], title)
-    is_date = dates.dtype.kind == "M" and calendar in REAL_CALENDARS
+    is_date = dates.dtype.kind == "M"
     texts = [str(np.datetime_as_string(d, "s")) if is_date else d.isoformat() for d in dates]
     if all(text.endswith("T00:00:00") for text in texts):
         texts = [text[:10] for text in texts]
@@ -553,18 +508,6 @@ def time_labels(times: Array, attrs: dict[str, Any]) -> TimeLabels:
         return TimeLabels(dates, readable, "time")
     years = np.array([_decimal_year(date) for date in dates])
     return TimeLabels(years, readable, f"year ({calendar} calendar)")
-
-
-def _dates(times: np.ndarray, units: str, calendar: str) -> np.ndarray | None:
-    """Dates of a browser's calendar as such, of another one as objects of cftime."""
-    if " since " not in units:
-        return None
-    variable = xr.Variable("time", times, {"units": units, "calendar": calendar})
-    coder = xr.coders.CFDatetimeCoder(use_cftime=None if calendar in REAL_CALENDARS else True)
-    try:
-        return xr.decode_cf(xr.Dataset({"time": variable}), decode_times=coder)["time"].values
-    except (ValueError, OverflowError, ImportError):
-        return None
 
 
 def _decimal_year(date: Any) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,53 +24,17 @@ if TYPE_CHECKING:
 # ---------- The style of all figures, without changes to the settings of the process
 
 
+#: Files beside this package.
+ASSETS = resources.files("spdelaw.report")
 #: Colours by role: Okabe and Ito's on light ground, distinct with every common form of colour
 #: blindness, and lighter neighbours of the same hues on dark. Print has the light ones.
-PALETTES = {
-    "light": {
-        "data": "#0072B2", "law": "#D55E00", "second": "#007A5A", "third": "#B0548A",
-        "fourth": "#5B5B5B", "lawband": "rgba(213,94,0,0.20)", "lawcore": "rgba(213,94,0,0.38)",
-        "neutralband": "rgba(120,130,140,0.22)", "ink": "#1b1f24", "muted": "#57606a",
-        "axis": "#8c959f", "grid": "#e3e6ea", "card": "#ffffff", "missing": "#bdbdbd",
-        "cursor": "#1b1f24", "coast": "#1b1f24",
-    },
-    "dark": {
-        "data": "#56B4E9", "law": "#E69F00", "second": "#3CC79B", "third": "#E39CC4",
-        "fourth": "#B8B8B8", "lawband": "rgba(230,159,0,0.22)", "lawcore": "rgba(230,159,0,0.40)",
-        "neutralband": "rgba(170,180,190,0.22)", "ink": "#e8ebef", "muted": "#a3adb8",
-        "axis": "#6b7580", "grid": "#333a44", "card": "#1d2229", "missing": "#59616b",
-        "cursor": "#ffffff", "coast": "#101010",
-    },
-}  # fmt: skip
+PALETTES = json.loads(ASSETS.joinpath("palettes.json").read_text(encoding="utf-8"))
 PALETTE = PALETTES["light"]
 GREY = PALETTE["muted"]
 #: Dots per inch of a figure in a notebook.
 NOTEBOOK_DPI = 110
 #: Width in inches of a column of text; heights follow.
 COLUMN = 4.2
-
-STYLE: Any = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 9,
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "grid.color": "#E5E5E5",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "pdf.fonttype": 42,  # text stays text in a paper's PDF
-    "savefig.dpi": 200,
-    "svg.fonttype": "none",
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-}
 
 
 def require_figures() -> None:
@@ -80,11 +46,13 @@ def require_figures() -> None:
 def style() -> Iterator[None]:
     """Draw in the house style, and restore the caller's rcParams."""
     require_figures()
-    import matplotlib
+    import matplotlib.style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a notebook's own settings do not leak into the figure either
-        matplotlib.rcParams.update(STYLE)
+    # The settings of a notebook do not leak into the figure either.
+    with (
+        resources.as_file(ASSETS.joinpath("paper.mplstyle")) as file,
+        matplotlib.style.context(file, after_reset=True),
+    ):
         yield
 
 

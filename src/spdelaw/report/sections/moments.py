@@ -166,7 +166,7 @@ def moments_charts(data: ReportData) -> list[Chart]:
             f"{title.capitalize()} and energy of the modes: points are the data, the band holds "
             "95 % of draws from the law."
         )
-        charts.append(Chart("moments", caption, (row,)))
+        charts.append(Chart("moments", caption, (row,)).of_field(one.label))
     return charts
 
 
