@@ -68,7 +68,7 @@
   };
 
   // In a narrow window panels that stand side by side go one above the other, each with its title and colour bar.
-  const NARROW = 560, STACK_GAP = 64, STACK_HEIGHT = 0.85;
+  const NARROW = 560, STACK_GAP = 72, STACK_HEIGHT = 0.85, LEGEND_LINES = 46;
   const stack = (layout, data, height, width) => {
     const panels = Object.keys(layout).filter((key) => key.startsWith("xaxis")).map((key) => {
       const n = key.slice(5);
@@ -88,6 +88,8 @@
     const placed = [];
     for (const row of rows) {
       depth += (above - row.top) * inner;
+      // A legend between two rows has several lines in a narrow window.
+      if (row !== rows[0] && row.panels.some(({ y }) => layout.legend?.y > (y.domain ?? [0, 1])[1])) depth += LEGEND_LINES;
       const many = row.panels.length > 1;
       row.panels.sort((one, other) => one.left - other.left).forEach((panel, i) => {
         if (i > 0) depth += STACK_GAP;

@@ -56,12 +56,12 @@ def forecast_chart(
     """
     times, mean, std = future
     marks = [
-        Line(*history, "history", "muted", width=1.5),
+        Line(*history, "history", "muted", symbol="o", width=1.5, size=3),
         *fan(times, mean, std),
         Line(times, mean, "forecast mean"),
     ]
     if later is not None:
-        marks.append(Line(*later, "later observations", "data", width=1.5))
+        marks.append(Line(*later, "later observations", "data", symbol="o", width=1.5, size=3))
     is_fixed = isinstance(place, str)
     panel = Panel(marks, place if is_fixed else "", *titles, cursor=("", history[0][-1:]),
                   height=320)  # fmt: skip

@@ -188,7 +188,7 @@ def _place(law: Law) -> str:
         names, domain = f"of the fields {' and '.join(domain.names)}, ", domain.domain
     text = "the weighted line" if isinstance(domain, Line) else str(domain)
     if isinstance(domain, Interval):
-        text = f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
+        text = f"the interval from {domain.a:.4g} to {domain.b:.4g} (boundary: {domain.boundary})"
     return f"{names}on {text}"
 
 
