@@ -245,4 +245,5 @@ def _graph_canvas(domain: Graph, places: Places, most: int) -> Canvas:
     where = domain.positions[places.points.astype(int)[at]]
     pairs = domain.adjacency[thinned(len(domain.adjacency), MAX_EDGES), :2].astype(int)
     note = f"The maps show {len(at)} of {n} vertices." if len(at) < n else ""
-    return Canvas(at, *where.T, note=note, edges=domain.positions[pairs])
+    x, y = where.T
+    return Canvas(at, x, y, note=note, edges=domain.positions[pairs])

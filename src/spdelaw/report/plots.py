@@ -21,7 +21,6 @@ from spdelaw.report.figures.charts import (
     Contour,
     Image,
     Line,
-    Map,
     Panel,
 )
 from spdelaw.report.maps import PAGE_WIDTH, Canvas
@@ -336,10 +335,10 @@ class _Drawing:
 
     def add(self, panel: Panel, n: str, right: float, up: list[float]) -> None:
         """Add the marks of a panel; its colour bar stands on the right."""
-        kinds = {Line: self._line, Band: self._band, Bars: self._bars, Contour: self._contour}
+        kinds: Any = {Line: self._line, Band: self._band, Bars: self._bars, Contour: self._contour}
         where = {"xaxis": f"x{n}", "yaxis": f"y{n}"}
         for mark in panel.marks:
-            if isinstance(mark, Image | Map):
+            if isinstance(mark, Image):
                 self._cells(mark, n, where, right, up)
             else:
                 kinds[type(mark)](mark, where)
@@ -416,10 +415,10 @@ class _Drawing:
                     name=line.name, hoverinfo="skip", **where)  # fmt: skip
 
     def _cells(
-        self, mark: Image | Map, n: str, where: dict[str, str], right: float, up: list[float]
+        self, mark: Image, n: str, where: dict[str, str], right: float, up: list[float]
     ) -> None:
         """An image, or a map with what lies below and above it."""
-        is_map = isinstance(mark, Map)
+        canvas = mark.canvas
         scales = mark.colours if mark.by else [mark.colours]
         first = scales[self.chart.start[mark.by] if mark.by else 0]
         bar = {"title": {"text": mark.bar if isinstance(mark.bar, str) else "", "side": "right"},
@@ -429,20 +428,19 @@ class _Drawing:
         look = {"colorscale": SCALES[first.name], "showscale": bool(mark.bar)}
         look |= {"colorbar": bar} if mark.bar else {}
         z = mark.z if isinstance(mark.z, xr.DataArray) else xr.DataArray(mark.z)
-        if is_map and not mark.canvas.is_grid:
+        if canvas is not None and not canvas.is_grid:
             attribute, ends = "marker.", ("cmin", "cmax")
-            self._marks(mark.canvas, z, where, look | {"cmin": first.low, "cmax": first.high})
+            self._marks(canvas, z, where, look | {"cmin": first.low, "cmax": first.high})
         else:
             attribute, ends = "", ("zmin", "zmax")
             self.grounds.append(ground(n))
-            if is_map:
-                self._lines(mark.canvas.coast, "@coast", where)
-            x, y = (mark.canvas.x, mark.canvas.y) if is_map else (mark.x, mark.y)
-            right_title, up_title = mark.canvas.titles if is_map else ("time", "place")
+            right_title, up_title = ("time", "place") if canvas is None else canvas.titles
+            if canvas is not None:
+                self._lines(canvas.coast, "@coast", where)
             hover = f"{hover_text(right_title)} %{{x}}<br>{hover_text(up_title)} %{{y:.4g}}<br>"
-            self._trace(type="heatmap", x=_positions(x), y=_positions(y), z=z, transpose=not is_map,
-                        zsmooth=False, zmin=first.low, zmax=first.high, **look, **where,
-                        hovertemplate=hover + "%{z:.4g}<extra></extra>")  # fmt: skip
+            self._trace(type="heatmap", x=_positions(mark.x), y=_positions(mark.y), z=z,
+                        transpose=canvas is None, zsmooth=False, zmin=first.low,
+                        zmax=first.high, **look, **where, hovertemplate=hover + "%{z:.4g}<extra></extra>")  # fmt: skip
         if mark.by:
             values = {ends[0]: [s.low for s in scales], ends[1]: [s.high for s in scales],
                       "colorscale": [SCALES[s.name] for s in scales]}  # fmt: skip

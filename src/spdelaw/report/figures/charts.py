@@ -92,9 +92,12 @@ class Bars:
 class Image:
     """Values (x, y) as cells around the points of both axes; NaN stays empty.
 
+    On a map, values (up, right) as cells or (n,) as coloured marks.
+
     Attributes:
         colours: one scale, or one for each choice of the control ``by``.
         bar: whether a colour bar stands on the right of the panel; a text is its title.
+        canvas: of a map; None over time and space.
     """
 
     x: Any
@@ -103,17 +106,7 @@ class Image:
     colours: Any
     bar: bool | str = False
     by: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Map:
-    """Values on a `Canvas`: cells of a grid or coloured marks; the rest as of `Image`."""
-
-    canvas: Canvas
-    z: Any
-    colours: Any
-    bar: bool | str = False
-    by: str = ""
+    canvas: Canvas | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +149,7 @@ class Panel:
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
     from_zero: bool = False
-    cursor: tuple[str, Sequence[Any]] | None = None
+    cursor: tuple[str, Any] | None = None
     shared: bool = False
     height: int = 290
     ticks: Sequence[float] | None = None
@@ -164,7 +157,7 @@ class Panel:
     @property
     def canvas(self) -> Canvas | None:
         """Canvas of the first map; None where the panel is none."""
-        return next((mark.canvas for mark in self.marks if isinstance(mark, Map)), None)
+        return next((mark.canvas for mark in self.marks if isinstance(mark, Image)), None)
 
 
 @dataclasses.dataclass(frozen=True)

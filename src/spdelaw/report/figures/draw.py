@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.report.figures.charts import Band, Bars, Chart, Image, Line, Map, Panel
+from spdelaw.report.figures.charts import Band, Bars, Chart, Contour, Image, Line, Panel
 from spdelaw.report.figures.style import COLUMN, PALETTE, figure_of, new_figure, style
 
 if TYPE_CHECKING:
@@ -126,33 +126,27 @@ def _draw_bars(ax: Axes, bars: Bars, start: Mapping[str, int]) -> None:
     ax.bar(bars.x, bars.y, width=width, color=PALETTE[bars.colour], label=bars.name or None)
 
 
-def _colours(mark: Image | Map, start: Mapping[str, int]) -> dict[str, Any]:
+def _colours(mark: Image, start: Mapping[str, int]) -> dict[str, Any]:
     chosen = mark.colours[start[mark.by]] if mark.by else mark.colours
     return {"cmap": chosen.name, "vmin": chosen.low, "vmax": chosen.high, "rasterized": True}
 
 
 def _draw_image(ax: Axes, image: Image, start: Mapping[str, int]) -> Any:
     """Cells around the points: true for irregular times and grids; pixels keep files small."""
-    ax.set_facecolor(MISSING)
+    canvas, values, look = image.canvas, _chosen(image.z, start), _colours(image, start)
     ax.grid(False)
-    cells = np.ma.masked_invalid(_chosen(image.z, start).T)
-    where = edges(np.asarray(image.x)), edges(np.asarray(image.y))
-    return ax.pcolormesh(*where, cells, **_colours(image, start))
-
-
-def _draw_map(ax: Axes, chart: Map, start: Mapping[str, int]) -> Any:
-    canvas, values, look = chart.canvas, _chosen(chart.z, start), _colours(chart, start)
-    ax.grid(False)
-    ax.set_aspect("equal")
-    if len(canvas.coast):
+    if canvas is not None:
+        ax.set_aspect("equal")
         ax.plot(*canvas.coast.T, color=PALETTE["ink"], linewidth=0.5)
-    if canvas.is_grid:
+    if canvas is None or canvas.is_grid:
         ax.set_facecolor(MISSING)
-        cells = np.ma.masked_invalid(values)
-        return ax.pcolormesh(edges(canvas.x), edges(canvas.y), cells, **look)
+        cells = np.ma.masked_invalid(values.T if canvas is None else values)
+        where = edges(np.asarray(image.x)), edges(np.asarray(image.y))
+        return ax.pcolormesh(*where, cells, **look)
     if len(canvas.triangles):
         # One colour scale over the whole mesh, smooth between its nodes.
-        return ax.tripcolor(canvas.x, canvas.y, canvas.triangles, values, shading="gouraud", **look)
+        mesh: Any = (canvas.x, canvas.y, canvas.triangles, values)
+        return ax.tripcolor(*mesh, shading="gouraud", **look)
     if len(canvas.edges):
         from matplotlib.collections import LineCollection
 
@@ -163,8 +157,14 @@ def _draw_map(ax: Axes, chart: Map, start: Mapping[str, int]) -> Any:
     return ax.scatter(canvas.x, canvas.y, c=values, s=size, linewidths=0, **look)
 
 
+def _draw_contour(ax: Axes, line: Contour, start: Mapping[str, int]) -> None:
+    look: dict[str, Any] = {"colors": [PALETTE[line.colour]], "linestyles": [line.dash]}
+    ax.contour(line.x, line.y, line.z, [0.0], **look)
+
+
 DRAWINGS: Any = {
-    Line: _draw_line, Band: _draw_band, Bars: _draw_bars, Image: _draw_image, Map: _draw_map,
+    Line: _draw_line, Band: _draw_band, Bars: _draw_bars, Image: _draw_image,
+    Contour: _draw_contour,
 }  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from spdelaw.report.figures.charts import (
     Colours,
     Image,
     Line,
-    Map,
     Panel,
     colour_scale,
     symmetric_scale,
@@ -67,7 +66,7 @@ def field_panel(values: Any, times: Any, space: Array | Canvas, colours: Any, **
     """Values over time and a line (..., t, s), or at one time on a map (..., M), as one panel."""
     bar, by = more.pop("bar", False), more.pop("by", "")
     if isinstance(space, Canvas):
-        return Panel((Map(space, values, colours, bar, by),), **more)
+        return Panel((Image(space.x, space.y, values, colours, bar, by, space),), **more)
     return Panel((Image(times, space, values, colours, bar, by),), **more)
 
 

@@ -108,7 +108,7 @@ def spectra_chart(laws: Mapping[str, Law], truth: SpectralSPDE | None = None) ->
             z = _standard_errors(values, true)
             errors.append(Line(x[: len(z)], z, "", colour, "", symbol))
         limits = float(n[0]) - 0.6, float(n[-1]) + 0.6
-        bottom = {"x": f"{unit} n", "whole": True, "x_range": limits}
+        bottom: dict[str, Any] = {"x": f"{unit} n", "whole": True, "x_range": limits}
         above.append(
             Panel(marks, y=title, log=True, **(bottom if truth is None else {"x_range": limits}))
         )

@@ -232,7 +232,7 @@ def plot_energy_spectrum(
     label = f"{c.sizes['path']} paths, 95 % interval"
     low, high = sample.interval()
     bars = np.stack([sample.value - low, high - sample.value])
-    closed = {"colour": "law", "dash": "--", "width": 1.5}
+    closed: dict[str, Any] = {"colour": "law", "dash": "--", "width": 1.5}
     points: dict[str, Any] = {"colour": "data", "dash": "", "symbol": "o", "size": 5}
     limits = 0.4, float(mode[-1]) + 0.6
     top = Panel(

@@ -43,7 +43,8 @@ def forecast_chart(
     future: tuple[Any, Any, Any],
     later: tuple[Any, Any] | None,
     titles: tuple[str, str],
-    place: Control | str,
+    place: str = "",
+    controls: tuple[Control, ...] = (),
 ) -> Chart:
     """History, forecast with 50 and 95 % bands, and later observations at one point.
 
@@ -52,7 +53,8 @@ def forecast_chart(
         future: times, means and standard deviations.
         later: times and observed values after the history; None where they are not known.
         titles: of both axes.
-        place: name of the point, or the control that chooses it.
+        place: name of the point.
+        controls: the slider that chooses the point.
     """
     times, mean, std = future
     marks = [
@@ -62,14 +64,12 @@ def forecast_chart(
     ]
     if later is not None:
         marks.append(Line(*later, "later observations", "data", symbol="o", width=1.5, size=3))
-    is_fixed = isinstance(place, str)
-    panel = Panel(marks, place if is_fixed else "", *titles, cursor=("", history[0][-1:]),
-                  height=320)  # fmt: skip
+    panel = Panel(marks, place, *titles, cursor=("", history[0][-1:]), height=320)
     caption = (
         "Forecast of one path from its first part, with 50 % and 95 % bands, and the later "
         "observations."
     )
-    return Chart("forecast", caption, ((panel,),), () if is_fixed else (place,))  # type: ignore[arg-type]
+    return Chart("forecast", caption, ((panel,),), controls)
 
 
 def plot_forecast(

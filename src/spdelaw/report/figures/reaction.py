@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import scipy
@@ -74,17 +75,17 @@ def phase_plane_chart(dynamics: Reacting, values: Mapping[str, Array]) -> Chart:
     """Histogram of pairs of values of two fields, and the nullcline of each field."""
     names = tuple(values)
     there = np.isfinite([values[name] for name in names]).all(0)
-    pair = [values[name][there] for name in names]
-    ends = [np.quantile(v, CURVE_QUANTILES) for v in pair]
-    count, x, y = np.histogram2d(*pair, BARS, ends)
+    u, v = (values[name][there] for name in names)
+    ends = [np.quantile(one, CURVE_QUANTILES) for one in (u, v)]
+    count, *edges = np.histogram2d(u, v, BARS, ends)
     share = np.where(count > 0, count / count.sum(), np.nan)
-    fine = [np.linspace(low, high, POINTS) for low, high in ends]
-    mesh = dict(zip(names, np.meshgrid(*fine), strict=True))
-    middle = (0.5 * (e[1:] + e[:-1]) for e in (x, y))
-    marks: list = [Image(*middle, share, Colours("Blues", 0.0, float(np.nanmax(share))))]
+    fine_u, fine_v = (np.linspace(low, high, POINTS) for low, high in ends)
+    mesh = dict(zip(names, np.meshgrid(fine_u, fine_v), strict=True))
+    x, y = (0.5 * (e[1:] + e[:-1]) for e in edges)
+    marks: list[Any] = [Image(x, y, share, Colours("Blues", 0.0, float(np.nanmax(share))))]
     for name, colour, dash in zip(names, ("law", "second"), ("-", "--"), strict=True):
         drift = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
-        marks.append(Contour(*fine, drift, f"nullcline of {name}", colour, dash))
+        marks.append(Contour(fine_u, fine_v, drift, f"nullcline of {name}", colour, dash))
     caption = (
         f"Values of {names[0]} and {names[1]} at the same place and time (darker: more), and the "
         "nullclines, on which the reaction of a field is zero. Where they cross is a fixed point."

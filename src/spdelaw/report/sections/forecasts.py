@@ -58,7 +58,7 @@ def path_forecast_chart(data: ReportData) -> Chart:
         (future.positions, raw("mean", mean, after), band),
         (future.positions, raw("later", path.values[after], after)),
         (past.title, data.raw_quantity),
-        slider,
+        controls=(slider,),
     )
 
 
@@ -79,11 +79,13 @@ def reaction_charts(data: ReportData) -> list[Chart]:
     if not isinstance(data.law.domain, Fields):
         if all(any(any(p[1:]) for p in g) for g in dynamics.reaction.polynomials):
             return []  # all terms have derivatives
-        one = reaction_chart(data.law, data.fields.values, data.quantity,
-                             lambda u: term_values(dynamics.terms, {"u": u}))  # fmt: skip
-        return [one]
-    values = {one.label: one.fields.values.ravel() for one in data.each}
-    middles = {name: float(np.nanmedian(v)) for name, v in values.items()}
+        values = data.fields.values
+        return [
+            reaction_chart(data.law, values, data.quantity,
+                           lambda u: term_values(dynamics.terms, {"u": u}))
+        ]  # fmt: skip
+    by_name = {one.label: one.fields.values.ravel() for one in data.each}
+    middles = {name: float(np.nanmedian(v)) for name, v in by_name.items()}
     charts = []
     for one in data.each:
 
@@ -93,7 +95,7 @@ def reaction_charts(data: ReportData) -> list[Chart]:
 
         chart = reaction_chart(data.law, one.fields.values, one.quantity, along)
         charts.append(chart.of_field(one.label))
-    return [*charts, phase_plane_chart(dynamics, values)] if len(values) == 2 else charts
+    return [*charts, phase_plane_chart(dynamics, by_name)] if len(by_name) == 2 else charts
 
 
 # ---------- Skill documents
