@@ -322,13 +322,13 @@ def _without_preparation(law: Law) -> Law:
 def _training_text(law: Law, observed: Observed, source: Mapping[str, str]) -> str:
     """Which of the data are training data, as far as law and data tell."""
     if source.get("same") == "yes" or is_training(law, observed):
-        return "The data shown are the training data: the law was fitted to all of them."
+        return "Scores and tests below use the data that the law was fitted to."
     times = observed.times[np.isfinite(observed.times)]
     step = float(np.diff(law.times).min()) if len(law.times) > 1 else 1.0
     at = np.clip(np.searchsorted(law.times, times - SAME_TIME * step), 0, len(law.times) - 1)
     shared = int((np.abs(law.times[at] - times) <= SAME_TIME * step).sum())
     if not shared:
-        return "None of the times shown is a training time: scores and tests use other data."
+        return "None of the times shown is a training time: scores and tests below use other data."
     if observed.n_paths == 1 and law.info.n_paths == 1:
         return (
             f"{shared} of the {len(times)} times shown are training times, so scores and tests "
@@ -336,8 +336,8 @@ def _training_text(law: Law, observed: Observed, source: Mapping[str, str]) -> s
         )
     if source.get("same") == "no" or (law.info.log_likelihood_of or {}).get("fingerprint"):
         return (
-            "The data shown are another data set than the training data. They cover the same "
-            "times; the report cannot tell whether single paths are in both."
+            "Scores and tests below use other data than the fit as a whole. Both cover the same "
+            "times, and single paths may be in both."
         )
     return "The law does not record whether it was fitted to any of the data shown."
 

@@ -440,7 +440,8 @@ class _Drawing:
             hover = f"{hover_text(right_title)} %{{x}}<br>{hover_text(up_title)} %{{y:.4g}}<br>"
             self._trace(type="heatmap", x=_positions(mark.x), y=_positions(mark.y), z=z,
                         transpose=canvas is None, zsmooth=False, zmin=first.low,
-                        zmax=first.high, **look, **where, hovertemplate=hover + "%{z:.4g}<extra></extra>")  # fmt: skip
+                        zmax=first.high, hovertemplate=hover + "%{z:.4g}<extra></extra>",
+                        **look, **where)  # fmt: skip
         if mark.by:
             values = {ends[0]: [s.low for s in scales], ends[1]: [s.high for s in scales],
                       "colorscale": [SCALES[s.name] for s in scales]}  # fmt: skip
