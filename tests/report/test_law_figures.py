@@ -55,6 +55,9 @@ def test_spectrum_draws_estimates_intervals_truth_and_errors(law, heat):
         np.testing.assert_allclose(ends, np.stack([lower, upper], 1), rtol=1e-12)
         np.testing.assert_array_equal(labelled(ax, "truth"), true)
         assert ax.get_yscale() == "log"
+        low, high = ax.get_ylim()
+        assert 0.1 * lower.min() < low < lower.min()
+        assert upper.max() < high < 10 * upper.max()
         z = [a.get_ydata() for a in below.get_lines() if a.get_marker() == "o"]
         np.testing.assert_allclose(z[0], (estimate - true) / stderr)
     words = [t.get_text() for t in top[0].get_legend().get_texts()]

@@ -83,7 +83,7 @@ DIVERGING = [
 #: Colour scales by the names that matplotlib has for them.
 SCALES: Any = {
     TWO_SIGNS: DIVERGING, ONE_SIGN: "Viridis", "cividis": "Cividis",
-    "Blues": [[0.0, "rgba(0, 114, 178, 0.1)"], [1.0, "rgba(0, 114, 178, 1)"]],
+    "Blues": [[0.0, "rgba(0, 114, 178, 0)"], [1.0, "rgba(0, 114, 178, 1)"]],
 }  # fmt: skip
 #: Symbols and dashes by the names that matplotlib has for them.
 SYMBOLS = {"o": "circle", "O": "circle-open", "D": "diamond", "s": "square", "^": "triangle-up",
@@ -433,7 +433,7 @@ class _Drawing:
             self._marks(canvas, z, where, look | {"cmin": first.low, "cmax": first.high})
         else:
             attribute, ends = "", ("zmin", "zmax")
-            self.grounds.append(ground(n))
+            self.grounds += [ground(n)] if np.isnan(z.values).any() else []
             right_title, up_title = ("time", "place") if canvas is None else canvas.titles
             if canvas is not None:
                 self._lines(canvas.coast, "@coast", where)

@@ -77,8 +77,12 @@ def _draw_panel(ax: Axes, panel: Panel, start: Mapping[str, int]) -> list[tuple[
     if panel.cursor is not None:
         control, at = panel.cursor
         ax.axvline(at[start.get(control, 0)], color=PALETTE["muted"], linewidth=0.8, linestyle=":")
-    ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, xlim=panel.x_range,
-           ylim=panel.y_range, **({"yscale": "log"} if panel.log else {}))  # fmt: skip
+    ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    if panel.log:
+        ax.set_yscale("log")
+    for limit, ends in ((ax.set_xlim, panel.x_range), (ax.set_ylim, panel.y_range)):
+        if ends is not None:
+            limit(*ends)
     if panel.from_zero:
         ax.set_ylim(bottom=0.0)
     if panel.ticks is not None:
@@ -137,12 +141,14 @@ def _draw_image(ax: Axes, image: Image, start: Mapping[str, int]) -> Any:
     ax.grid(False)
     if canvas is not None:
         ax.set_aspect("equal")
+        ax.locator_params(axis="x", nbins=2)
         ax.plot(*canvas.coast.T, color=PALETTE["ink"], linewidth=0.5)
     if canvas is None or canvas.is_grid:
         ax.set_facecolor(MISSING)
         cells = np.ma.masked_invalid(values.T if canvas is None else values)
-        where = edges(np.asarray(image.x)), edges(np.asarray(image.y))
-        return ax.pcolormesh(*where, cells, **look)
+        x, y = edges(np.asarray(image.x)), edges(np.asarray(image.y))
+        ax.set(xlim=x[[0, -1]], ylim=y[[0, -1]])  # a coast may go beyond
+        return ax.pcolormesh(x, y, cells, **look)
     if len(canvas.triangles):
         # One colour scale over the whole mesh, smooth between its nodes.
         mesh: Any = (canvas.x, canvas.y, canvas.triangles, values)
@@ -169,7 +175,9 @@ DRAWINGS: Any = {
 
 
 def edges(points: Array) -> Array:
-    """Ends of cells around points."""
+    """Ends of cells around points; numbers that count have whole cells."""
+    if points.dtype.kind == "i":
+        return np.append(points - 0.5, points[-1] + 0.5)
     if len(points) == 1:
         half = np.timedelta64(12, "h") if points.dtype.kind == "M" else 0.5
         return np.array([points[0] - half, points[0] + half])

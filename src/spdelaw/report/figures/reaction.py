@@ -78,11 +78,11 @@ def phase_plane_chart(dynamics: Reacting, values: Mapping[str, Array]) -> Chart:
     u, v = (values[name][there] for name in names)
     ends = [np.quantile(one, CURVE_QUANTILES) for one in (u, v)]
     count, *edges = np.histogram2d(u, v, BARS, ends)
-    share = np.where(count > 0, count / count.sum(), np.nan)
+    share = count / count.sum()
     fine_u, fine_v = (np.linspace(low, high, POINTS) for low, high in ends)
     mesh = dict(zip(names, np.meshgrid(fine_u, fine_v), strict=True))
     x, y = (0.5 * (e[1:] + e[:-1]) for e in edges)
-    marks: list[Any] = [Image(x, y, share, Colours("Blues", 0.0, float(np.nanmax(share))))]
+    marks: list[Any] = [Image(x, y, share, Colours("Blues", 0.0, float(share.max())))]
     for name, colour, dash in zip(names, ("law", "second"), ("-", "--"), strict=True):
         drift = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
         marks.append(Contour(fine_u, fine_v, drift, f"nullcline of {name}", colour, dash))
