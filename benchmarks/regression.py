@@ -109,11 +109,14 @@ CHANGED_TODAY: dict[str, str] = {
     **dict.fromkeys(("report_linear", "shell_record", "shell_semilinear"), _SELECTED),
     **dict.fromkeys(("shell_table", "prepared_month"), _SELECTED),
     "shell_errors/show.error": "a missing law is reported as any missing file is",
-    "report_semilinear/rows": "'held', 'held or known' became 'fixed' in tables",
     **{
-        f"report_{name}/{part}": "the report says the same in plain English"
+        f"report_{name}/{part}": "the report says the same in plain English, and what training is"
         for name in ("linear", "semilinear", "dates")
-        for part in ("texts", "titles")
+        for part in ("texts", "titles", "rows")
+    },
+    **{
+        f"report_{name}/figure": "the same numbers in another order, from one chart per figure"
+        for name in ("linear", "semilinear", "dates")
     },
 }
 #: What a training reports, one number an epoch.

@@ -102,4 +102,5 @@ def test_forecast_is_in_raw_units_and_dates(ocean, figures):
     flat = expected.stack(point=("lon", "lat")).dropna("point").values.T
     np.testing.assert_allclose(unpacked(figure["arrays"]["mean"]), flat, rtol=1e-6)
     raw = fields.stack(point=("lon", "lat")).dropna("point", how="all").values.T
-    np.testing.assert_allclose(unpacked(figure["arrays"]["observed"]), raw, rtol=1e-6)
+    shown = [unpacked(figure["arrays"][name]) for name in ("history", "later")]
+    np.testing.assert_allclose(np.concatenate(shown, axis=1), raw, rtol=1e-6)

@@ -9,8 +9,9 @@ from scipy import stats
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
 from spdelaw.law.law import register_accessor
+from spdelaw.report.figures.fields import plot_reconstruction
 from spdelaw.report.figures.laws import plot_spectrum
-from spdelaw.report.figures.predictions import plot_forecast, plot_reconstruction
+from spdelaw.report.figures.predictions import plot_forecast
 from spdelaw.report.figures.style import save_figure
 
 pytest.importorskip("matplotlib")
@@ -54,6 +55,9 @@ def test_spectrum_draws_estimates_intervals_truth_and_errors(law, heat):
         np.testing.assert_allclose(ends, np.stack([lower, upper], 1), rtol=1e-12)
         np.testing.assert_array_equal(labelled(ax, "truth"), true)
         assert ax.get_yscale() == "log"
+        low, high = ax.get_ylim()
+        assert 0.1 * lower.min() < low < lower.min()
+        assert upper.max() < high < 10 * upper.max()
         z = [a.get_ydata() for a in below.get_lines() if a.get_marker() == "o"]
         np.testing.assert_allclose(z[0], (estimate - true) / stderr)
     words = [t.get_text() for t in top[0].get_legend().get_texts()]
@@ -129,7 +133,7 @@ def test_forecast_draws_history_mean_bands_and_truth(law, fields):
     mean, std = (result[k].isel(at).values for k in ("mean", "std"))
     np.testing.assert_array_equal(labelled(ax, "history"), history.isel(at))
     np.testing.assert_array_equal(labelled(ax, "forecast mean"), mean)
-    np.testing.assert_array_equal(labelled(ax, "what happened"), later.isel(at))
+    np.testing.assert_array_equal(labelled(ax, "later observations"), later.isel(at))
     for band, probability in zip(ax.collections, (0.95, 0.5), strict=True):
         reach = stats.norm.ppf(0.5 + probability / 2) * std
         drawn = band.get_paths()[0].vertices[:, 1]

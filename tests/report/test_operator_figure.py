@@ -24,7 +24,7 @@ def test_matrices_and_eigenvalues(law, tmp_path):
     left, middle, right = figure.axes[:3]
     for ax, name in ((left, "drift"), (middle, "noise_covariance")):
         estimate, _, lower, upper = np.moveaxis(law.parameters[name].values, -1, 0)
-        np.testing.assert_array_equal(ax.images[0].get_array(), estimate)
+        np.testing.assert_array_equal(ax.collections[0].get_array(), estimate)
         rows, columns = np.nonzero((lower < 0) & (upper > 0))
         dots = ax.get_lines()[0]
         np.testing.assert_array_equal(dots.get_xdata(), columns + 1)
@@ -42,7 +42,7 @@ def test_a_diagonal_law_has_the_figure_too():
     heat = sl.catalogue.heat(n_modes=3)
     law = sl.fit(sl.simulate(heat, 20, np.linspace(0, 1, 21), seed=0), heat.domain, 3)
     left = plot_operator(law).axes[0]
-    np.testing.assert_array_equal(left.images[0].get_array(), np.diag(law.dynamics.drift))
+    np.testing.assert_array_equal(left.collections[0].get_array(), np.diag(law.dynamics.drift))
 
 
 def test_wrong_laws_and_truths_are_refused(law):

@@ -210,7 +210,7 @@ MOVE = """(async () => {
     await choose(2);
     const difference = ends();
     await choose(0);
-    const mark = plot.data.at(-1);
+    const mark = plot.data.findLast(t => t.mode === 'markers' && t.x.length === 1);
     return [mean, values(map()), Array.from(named('reconstructed').y),
             [mark.x[0], mark.y[0]], plot.layout.shapes.at(-1).x0, difference];
 })()"""
@@ -255,7 +255,7 @@ def test_a_map_of_three_dimensions_is_that_of_longitude_and_latitude():
     assert not len(canvas_of(domain, places, axes).coast)
 
 
-def test_forecasts_of_a_law_with_a_mean_are_in_units_of_the_data(tmp_path):
+def test_a_law_with_a_mean_is_shown_in_units_of_the_data(tmp_path):
     """Once anomalies under the name of the field."""
     domain = sl.Interval(0, 1, "neumann")
     equation = sl.SpectralSPDE(domain, 2, [1.0, 2.0], noise=[1.0, 1.0], initial="stationary")
@@ -263,7 +263,33 @@ def test_forecasts_of_a_law_with_a_mean_are_in_units_of_the_data(tmp_path):
     law = sl.fit(around.rename("tos"), domain, 2, mean="constant", nuisance=0)
     page = write_report(tmp_path / "a.html", law, around.rename("tos"))
     figures = {figure["name"]: figure for figure in figures_of(page)}
-    shown = unpacked(figures["forecast"]["arrays"]["observed"])
-    assert np.abs(shown - 300.0).max() < 10.0
-    np.testing.assert_allclose(shown.max(), float(around.max()), rtol=1e-5)
-    assert "tos less mean" in page.read_text()
+    parts = figures["forecast"]["arrays"]
+    shown = np.concatenate([unpacked(parts["history"]), unpacked(parts["later"])], axis=1)
+    np.testing.assert_allclose(shown, around[0].T, rtol=1e-6)
+    expected = law.forecast(around[:, :48], around["time"].values[48:])["mean"][0]
+    np.testing.assert_allclose(unpacked(parts["mean"]), expected.T, rtol=1e-6)
+    fields = figures["fields"]["arrays"]
+    np.testing.assert_allclose(unpacked(fields["observed"]), around[0], rtol=1e-6)
+    mean = law.reconstruct(around)["mean"][0]
+    np.testing.assert_allclose(unpacked(fields["line"]), mean, rtol=1e-6)
+    draws = [t for t in figures["samples"]["data"] if t["type"] == "heatmap"]
+    assert all(np.abs(unpacked(one["z"]) - 300.0).max() < 10.0 for one in draws)
+
+
+def test_the_page_says_which_data_are_training_data(tmp_path):
+    """Once "other data" of which two thirds were training data."""
+    domain = sl.Interval(0, 1, "neumann")
+    equation = sl.SpectralSPDE(domain, 2, [1.0, 2.0], noise=[1.0, 1.0], initial="stationary")
+    record = sl.simulate(equation, 1, np.arange(90) * 0.2, domain.grid(6), seed=0)
+    law = sl.fit(record[:, :60], domain, 2, mean="zero", initial="stationary", nuisance=0)
+    for data, words in (
+        (record, "60 of the 90 times shown are training times"),
+        (record[:, :60], "tests below use the data that the law was fitted to"),
+        (record[:, 60:], "None of the times shown is a training time"),
+    ):
+        text = write_report(tmp_path / "a.html", law, data).read_text(encoding="utf-8")
+        assert text.count(words) == 2  # in the summary and in the provenance
+    paths = sl.simulate(equation, 4, np.arange(9) * 0.2, domain.grid(6), seed=0)
+    law = sl.fit(paths[:3], domain, 2, mean="zero", initial="stationary", nuisance=0)
+    text = write_report(tmp_path / "a.html", law, paths).read_text(encoding="utf-8")
+    assert "single paths may be in both" in text

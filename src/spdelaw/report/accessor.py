@@ -12,11 +12,16 @@ from spdelaw.data.clock import to_dates
 from spdelaw.data.observed import Observed
 from spdelaw.evaluation.checks.verdict import check_model
 from spdelaw.law.law import Law, register_accessor
-from spdelaw.law.observations import forecast_times, subtract_mean_and_forcing, to_user
+from spdelaw.law.observations import (
+    forecast_times,
+    less_response,
+    subtract_mean_and_forcing,
+    to_user,
+)
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.fields import space_names
+from spdelaw.report.figures.fields import plot_reconstruction, space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
-from spdelaw.report.figures.predictions import plot_forecast, plot_innovations, plot_reconstruction
+from spdelaw.report.figures.predictions import plot_forecast, plot_innovations
 from spdelaw.report.figures.style import figure_as_png, figure_of
 
 if TYPE_CHECKING:
@@ -73,9 +78,9 @@ class LawPlots:
 
     def field(self, data: Any, path: int = 0) -> Panels:
         """One path observed, reconstructed, and the standard deviation; axes of the panels."""
-        law, observed = self._observed_path(data, path)
-        shown = self._in_user_units(law, observed)
-        return Panels(plot_reconstruction(shown, self._predict(law, observed)).axes[:3])
+        law, observed = self._one_path(data, path)
+        figure = plot_reconstruction(_in_user_units(law, observed), law.reconstruct(observed))
+        return Panels(figure.axes[:3])
 
     def forecast(
         self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
@@ -87,15 +92,34 @@ class LawPlots:
         in the order of the domain: x, (x, y) of a box whatever x and y are called, (lat, lon) of a
         sphere; the nearest one is drawn.
         """
-        law, observed = self._observed_path(history, path)
-        result = self._predict(law, observed, forecast_times(law, observed.fields, times, steps))
-        later = (
-            None if truth is None else self._in_user_units(law, self._observed_path(truth, path)[1])
-        )
+        law, observed = self._one_path(history, path)
+        later = forecast_times(law, observed.fields, times, steps)
+        clock = law.info.get("time", {})
+        result = law.forecast(observed, to_dates(later, clock) if observed.dated else later)
+        happened = None if truth is None else _in_user_units(*self._one_path(truth, path))
         at = self._in_figure_order(point, space_names(result["mean"].isel(path=0)))
-        shown = self._in_user_units(law, observed)
-        figure = plot_forecast(shown, result, later, point=at, ax=ax)
+        before = _in_user_units(law, observed)
+        figure = plot_forecast(before, result, happened, point=at, ax=ax)
         return displayed(figure.axes[0] if ax is None else ax)
+
+    def innovations(self, data: Any) -> Panels:
+        """Probabilities of the innovations of data, and their correlation in time."""
+        observed = subtract_mean_and_forcing(self._law, data)
+        check = check_model(self._law.without_preparation_and_mean, observed)
+        return Panels(plot_innovations(check).axes[:2])
+
+    def _one_path(self, data: Any, path: int) -> tuple[Law, Observed]:
+        """The law with the names of paths and times that figures use, and one path of the data.
+
+        Times are dates where the clock of the law counts from one that a figure can draw.
+        """
+        law, labels = self._law, dict(self._law.info.get("labels", {}))
+        kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
+        clock = law.info.get("time", {})
+        dated = " since " in str(clock.get("units", ""))
+        dated = dated and to_dates(law.times[:1], clock).dtype.kind == "M"
+        observed = law.observe(data).paths([path]).in_memory()
+        return law.with_info(labels=labels | {"coords": kept}), observed._replace(dated=dated)
 
     def _in_figure_order(self, point: Any, shown: tuple[str, ...]) -> Any:
         """Coordinates of a point in the order that figures use."""
@@ -105,39 +129,10 @@ class LawPlots:
             return point
         return tuple(point[domain_order.index(name)] for name in shown)
 
-    def _observed_path(self, data: Any, path: int) -> tuple[Law, Observed]:
-        """The law with the names that figures use, and one path less its mean."""
-        law = self._law
-        labels = dict(law.info.get("labels", {}))
-        kept = {k: v for k, v in labels.get("coords", {}).items() if k not in ("path", "time")}
-        shown = law.with_info(labels=labels | {"coords": kept})
-        return shown, subtract_mean_and_forcing(law, data).paths([path]).in_memory()._replace(
-            dated=False
-        )
 
-    def _in_user_units(self, law: Law, observed: Observed) -> xr.DataArray:
-        """Observed values in the units and dates of the data."""
-        name, labelled = str(law.info.get("labels", {}).get("name", "field")), observed.labelled
-        shown = to_user(
-            law, labelled.drop_attrs(deep=False).to_dataset(name=name), _dates(law), labelled
-        )
-        return shown[name]
-
-    def _predict(self, law: Law, observed: Observed, times: Any = None) -> xr.Dataset:
-        bare = law.without_preparation_and_mean
-        made = bare.reconstruct(observed) if times is None else bare.forecast(observed, times)
-        return to_user(law, made, _dates(law), observed.fields)
-
-    def innovations(self, data: Any) -> Panels:
-        """Probabilities of the innovations of data, and their correlation in time."""
-        observed = subtract_mean_and_forcing(self._law, data)
-        check = check_model(self._law.without_preparation_and_mean, observed)
-        return Panels(plot_innovations(check).axes[:2])
-
-
-def _dates(law: Law) -> bool:
-    """Whether the law's clock counts from a date that a figure can draw."""
-    clock = law.info.get("time", {})
-    if " since " not in str(clock.get("units", "")):
-        return False
-    return bool(to_dates(law.times[:1], clock).dtype.kind == "M")
+def _in_user_units(law: Law, observed: Observed) -> xr.DataArray:
+    """Observed values in the units and dates of the data."""
+    name = str(law.info.get("labels", {}).get("name", "field"))
+    labelled = less_response(law, observed).labelled  # to_user adds the response
+    fields = labelled.drop_attrs(deep=False).to_dataset(name=name)
+    return to_user(law, fields, observed.dated, labelled)[name]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -18,36 +17,29 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.places import Places
 from spdelaw.errors import InputError
+from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import is_record
-from spdelaw.law.observations import noise_at, response, subtract_mean_and_forcing
+from spdelaw.law.observations import less_response, noise_at
+from spdelaw.law.provenance import Provenance
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.fields import moments_of, one_path
-from spdelaw.report.figures.numbers import Z95
-from spdelaw.report.maps import Canvas, canvas_of, is_geographic
-from spdelaw.report.plots import (
-    LAW_COLOURS,
-    Control,
-    Figure,
-    TimeLabels,
-    packed,
-    thinned,
-    time_labels,
-)
-
-# ---------- The data of a report: laws, fields and scores
-
+from spdelaw.report.figures.charts import Control, thinned
+from spdelaw.report.figures.fields import globe_axes, moments_of, one_path
+from spdelaw.report.maps import Canvas, canvas_of
+from spdelaw.report.plots import TimeLabels, time_labels
 
 Array = np.ndarray
 
-#: Largest number of paths in a figure.
-SHOWN_PATHS = 3
+#: Largest number of laws in a report, and of paths in a figure.
+MOST_LAWS, SHOWN_PATHS = 4, 3
 #: Bytes of one long lazy record that figures show.
 SHOWN_BYTES = 64e6
 #: Tasks that the report scores: the two that hold values out.
 TIERS = ("forecast", "gaps")
+#: Largest difference of times that are the same, relative to the step of a record.
+SAME_TIME = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +47,10 @@ class ReportData:
     """Everything that the sections read; made once by `gather`.
 
     Attributes:
-        laws: by the names shown; the first is the one that the report is about.
-        observed: the data less the mean of the first law, at most ``max_paths`` paths of them, flat
-            along their points whatever labels they came with. Of one long lazy record its
-            beginning, which the figures show.
+        laws: by the names shown, without their preparations; the report is about the first.
+        joint: the prepared data, at most ``max_paths`` paths of them, flat along their points
+            whatever labels they came with. Of one long lazy record its beginning, which the
+            figures show.
         places: points of the fields with those labels.
         axes: name of each spatial coordinate, with its unit.
         names: the same without the unit.
@@ -66,16 +58,16 @@ class ReportData:
         preparation: that of the first law, which forecasts undo; None where there is none.
         description: of all the fields.
         cards: score of each law on the data.
-        likelihoods: log-likelihood of the data under each of several laws.
         truth: equation behind simulated fields.
         source: where laws and data come from, in the reader's words.
+        likelihoods: log-likelihood of the data under each of several laws.
+        training: which of the data the first law was fitted to, in one sentence.
         skill: of forecasts of the past, as plain data; None where none was given.
-        centre: the law whose mean, or response to a forcing, the data are less; None where it has
-            none.
+        label, indices: name of one field of several, and its points among those of ``joint``.
     """
 
     laws: dict[str, Law]
-    observed: Observed
+    joint: Observed
     places: Places
     axes: tuple[str, ...]
     names: tuple[str, ...]
@@ -87,8 +79,10 @@ class ReportData:
     source: dict[str, str]
     seed: int
     likelihoods: dict[str, xr.DataArray]
+    training: str
     skill: dict[str, Any] | None = None
-    centre: Law | None = None
+    label: str = ""
+    indices: Any = dataclasses.field(default_factory=lambda: slice(None))
 
     @property
     def law(self) -> Law:
@@ -101,35 +95,55 @@ class ReportData:
         return next(iter(self.cards.values()))
 
     @property
+    def level(self) -> str:
+        """Level of the intervals of the law, as text."""
+        return f"{100 * float(self.law.parameters.attrs['interval_level']):g} %"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the law has spectra."""
+        return isinstance(self.law.dynamics, Linear)
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether the drift or the noise of a linear law couples the modes."""
+        return "drift" in self.law.parameters
+
+    # -- one of several fields -------------------------------------------------------------
+
+    @functools.cached_property
+    def each(self) -> list[ReportData]:
+        """The same for each field of a law of several; itself alone for others."""
+        whole = self.law.domain
+        if self.label or not isinstance(whole, Fields):
+            return [self]
+        which, x = whole.split(self.joint.points)
+        return [
+            dataclasses.replace(
+                self, label=name, indices=np.flatnonzero(which == f), axes=self.axes[1:],
+                places=whole.domain.places(x[which == f]), names=self.names[1:],
+                globe=tuple(i - 1 for i in self.globe),
+            )
+            for f, name in enumerate(whole.names)
+        ]  # fmt: skip
+
+    @property
+    def domain(self) -> AbstractDomain:
+        """The spatial domain of the field."""
+        return cast("Fields", self.law.domain).domain if self.label else self.law.domain
+
+    @functools.cached_property
     def fields(self) -> xr.DataArray:
         """The data as (path, time, x), or (path, time, point) in several dimensions."""
-        return self.observed.fields
+        if not self.label:
+            return self.joint.fields
+        keep = np.isin(np.arange(len(self.joint.points)), self.indices)
+        return self.joint.at_points(keep).fields
 
     @property
     def points(self) -> Array:
         """The spatial points, (M,) or (M, d)."""
         return self.places.points
-
-    def alone(self, path: xr.DataArray) -> Observed:
-        """One path (time, point), or a part of it, or values in place of it, as data."""
-        whole = path if "path" in path.dims else path.expand_dims(path=[0])
-        return self.observed.holding(whole.transpose("path", "time", ...))
-
-    @property
-    def domain(self) -> AbstractDomain:
-        """The spatial domain of the field."""
-        return self.law.domain
-
-    def named(self, figure: Figure) -> Figure:
-        """A figure of this field; of several, it says of which."""
-        return figure
-
-    @functools.cached_property
-    def each(self) -> list[ReportData]:
-        """The same for each field of a law of several; itself alone for others."""
-        if not isinstance(self.domain, Fields):
-            return [self]
-        return [OneField.of(self, f) for f in range(self.domain.n_fields)]
 
     @functools.cached_property
     def canvas(self) -> Canvas | None:
@@ -141,10 +155,12 @@ class ReportData:
         """Whether each point has an observed value, (M,); land has none."""
         return np.isfinite(self.fields.values).any((0, 1))
 
+    # -- paths and times -------------------------------------------------------------------
+
     @property
     def own_times(self) -> bool:
         """Whether each path has times of its own."""
-        return self.observed.has_own_clocks
+        return self.joint.has_own_clocks
 
     @functools.cached_property
     def shown(self) -> list[int]:
@@ -171,155 +187,90 @@ class ReportData:
 
     def time_labels(self, times: Array) -> TimeLabels:
         """Times in the units and calendar of the data."""
-        return time_labels(times, self.fields[self.observed.clock].attrs)
+        return time_labels(times, self.fields[self.joint.clock].attrs)
 
-    def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
-        """Draws of the law at the points of path i, observed alike: (n, time, point).
+    # -- predictions of the law, from the observations of all fields -------------------------
+
+    @functools.cached_property
+    def centred(self) -> Observed:
+        """The data of all fields less the mean of the law and its response to a forcing."""
+        return less_response(self.law, self.joint)
+
+    def drawn(self, law: Law, i: int, times: Array, n: int, seed: int) -> Array:
+        """Draws of a law at the points of path i, observed alike: (n, time, point).
 
         With observation noise and the unresolved variance, but without gaps.
         """
-        draws = self.law.sample(n, times, self.points, seed=seed, observation_noise=True)
-        values = self.on_points(draws)
+        draws = law.sample(n, times, self.joint.points, seed=seed, observation_noise=True)
+        values = self.law.domain.places(self.joint.points).flatten(draws.values)
         unresolved = np.random.default_rng([self.seed, i]).standard_normal(values.shape)
-        return values + np.sqrt(self.law.unresolved_variance) * unresolved
-
-    def mean(self, times: Array, n_draws: int) -> Array:
-        """Mean of the law at times, (T, M): in closed form, or over draws where there is none."""
-        if isinstance(self.law.dynamics, Linear):
-            return self.on_points(self.law.equation.mean(times, self.points))
-        return self.on_points(self.law.sample(n_draws, times, self.points)).mean(0)
-
-    def on_points(self, labelled: xr.DataArray) -> Array:
-        """Labelled values at ``points``, as the law returns them, flattened to (..., M)."""
-        return self.law.domain.places(self.points).flatten(labelled.values)
+        return (values + np.sqrt(law.unresolved_variance) * unresolved)[..., self.indices]
 
     def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
         """Mean and standard deviation (path, time, M) of paths that share their times."""
-        result = self.law.reconstruct(self.observed.paths(paths))
+        result = self.law.reconstruct(self.joint.paths(paths))
         moments = [moments_of("reconstruction", result, i) for i in range(len(paths))]
         means, stds = zip(*moments, strict=True)
-        return np.stack([m.values for m in means]), np.stack([s.values for s in stds])
+        both = np.stack([[m.values for m in means], [s.values for s in stds]])
+        return both[0][..., self.indices], both[1][..., self.indices]
 
     def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
         """Mean and standard deviation (T, M) of a path from its first n times."""
-        result = self.law.forecast(self.alone(self.path(path).isel(time=slice(n))), times)
-        mean, std = moments_of("forecast", result, 0)
-        return mean.values, std.values
+        history = one_path("data", self.joint.fields, path).isel(time=slice(n))
+        alone = self.joint.holding(history.expand_dims(path=[0]).transpose("path", "time", ...))
+        mean, std = moments_of("forecast", self.law.forecast(alone, times), 0)
+        return mean.values[:, self.indices], std.values[:, self.indices]
 
     @functools.cached_property
     def noise(self) -> Array:
         """Variance of the observation noise at each point, (M,)."""
-        variance = noise_at(self.law, self.points)
-        return np.broadcast_to(variance, len(self.points))
+        points = self.joint.points
+        return np.broadcast_to(noise_at(self.law, points), len(points))[self.indices]
 
-    def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
-        """Offset (T, k) and scale (k,) to the units of the raw data, at k of the points."""
-        points = self.points[at]
-        offset, scale = np.zeros((len(times), len(at))), np.ones(len(at))
-        if self.preparation is not None and self.preparation.how.is_affine:
-            offset, scale = self.preparation.affine(times, points)
-        driven = None if self.centre is None else response(self.centre, times, points)
-        return (offset if driven is None else offset + scale * driven), scale
+    def raw(self, times: Array) -> tuple[Array, Array]:
+        """Offset (T, M) and scale (M,) to the units of the raw data."""
+        if self.preparation is None or not self.preparation.how.is_affine:
+            return np.zeros((len(times), len(self.points))), np.ones(len(self.points))
+        offset, scale = self.preparation.affine(times, self.joint.points)
+        return offset[:, self.indices], scale[self.indices]
+
+    # -- names -------------------------------------------------------------------------------
 
     @property
     def raw_quantity(self) -> str:
         """Name of the field with the unit of the raw data."""
-        return _with_unit(self._name, self.fields.attrs.get("units"))
-
-    @property
-    def _name(self) -> str:
-        return str(self.fields.name or "field").replace("_", " ")
+        name = self.label or str(self.fields.name or "field").replace("_", " ")
+        return _with_unit(name, self.fields.attrs.get("units"))
 
     @property
     def quantity(self) -> str:
         """Name of the field, or of its anomaly, with its unit."""
         how = self.law.info.get("preparation", [])
-        name = self._name
+        name = self.label or str(self.fields.name or "field").replace("_", " ")
         changed = any("anomalies" in step or "trend" in step for step in how)
         scaled = any("standardised" in step for step in how)
         unit = "standard deviations" if scaled else self.fields.attrs.get("units")
-        name = f"{name} anomaly" if changed else name
-        return _with_unit(name if self.centre is None else f"{name} less mean", unit)
+        return _with_unit(f"{name} anomaly" if changed else name, unit)
 
+    def point_slider(self, values: Array, most: int) -> tuple[Array, Control]:
+        """At most ``most`` points that hold a value of (time, M), and the slider over them.
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class OneField(ReportData):
-    """One field of a law of several: its points, and predictions of the joint law there.
-
-    Attributes:
-        whole: all fields.
-        indices: positions of the points of this field among theirs.
-        label: name of the field.
-    """
-
-    whole: ReportData
-    indices: Array
-    label: str
-
-    @classmethod
-    def of(cls, whole: ReportData, f: int) -> OneField:
-        """Field at a position."""
-        both = cast("Fields", whole.domain)
-        which, x = both.split(whole.points)
-        indices = np.flatnonzero(which == f)
-        shared = {
-            attribute.name: getattr(whole, attribute.name)
-            for attribute in dataclasses.fields(ReportData)
-        }
-        shared |= {
-            "observed": whole.observed.at_points(which == f),
-            "places": both.domain.places(x[indices]),
-            "axes": whole.axes[1:],
-            "names": whole.names[1:],
-            "globe": tuple(i - 1 for i in whole.globe),
-        }
-        return cls(**shared, whole=whole, indices=indices, label=both.names[f])
-
-    def named(self, figure: Figure) -> Figure:
-        """The same with the name of the field."""
-        name, caption = f"{figure.name}-{self.label}", f"Field {self.label}. {figure.caption}"
-        return dataclasses.replace(figure, name=name, caption=caption)
-
-    @property
-    def domain(self) -> AbstractDomain:
-        """The spatial domain of one field."""
-        return cast("Fields", self.law.domain).domain
-
-    @property
-    def each(self) -> list[ReportData]:
-        """Itself."""
-        return [self]
-
-    def drawn(self, i: int, times: Array, n: int, seed: int) -> Array:
-        """Draws of the joint law."""
-        return self.whole.drawn(i, times, n, seed)[..., self.indices]
-
-    def mean(self, times: Array, n_draws: int) -> Array:
-        """Mean under the joint law."""
-        return self.whole.mean(times, n_draws)[..., self.indices]
-
-    def reconstructed(self, paths: list[int]) -> tuple[Array, Array]:
-        """From the observations of all fields."""
-        mean, std = self.whole.reconstructed(paths)
-        return mean[..., self.indices], std[..., self.indices]
-
-    def forecast(self, path: int, n: int, times: Array) -> tuple[Array, Array]:
-        """From the first times of all fields."""
-        mean, std = self.whole.forecast(path, n, times)
-        return mean[..., self.indices], std[..., self.indices]
-
-    def raw(self, times: Array, at: Array) -> tuple[Array, Array]:
-        """Of the points of this field."""
-        return self.whole.raw(times, self.indices[at])
-
-    @functools.cached_property
-    def noise(self) -> Array:
-        """Of this field's points."""
-        return self.whole.noise[self.indices]
-
-    @property
-    def _name(self) -> str:
-        return self.label
+        The first shown is in the middle. Where there are maps, points on them.
+        """
+        canvas, points = self.canvas, self.points
+        there = np.arange(len(points)) if canvas is None else np.unique(canvas.at[canvas.at >= 0])
+        observed = there[~np.isnan(values[:, there]).all(0)]
+        observed = observed if observed.size else there
+        at = observed[thinned(len(observed), most)]
+        some = points[at]
+        if points.ndim == 1:
+            return at, Control(self.names[0], [f"{p:.4g}" for p in some], len(at) // 2)
+        labels = [
+            ", ".join(f"{d} {p:.4g}" for d, p in zip(self.names, row, strict=True)) for row in some
+        ]
+        spread = np.ptp(some, axis=0)
+        off = (some - some.mean(0)) / np.where(spread > 0, spread, 1.0)
+        return at, Control("place", labels, int((off**2).sum(1).argmin()))
 
 
 def gather(
@@ -338,40 +289,57 @@ def gather(
     used = all_paths.paths(slice(max_paths))
     some = _shown_times(used).in_memory()
     judged = used if is_record(used) else some
-    data_by_law = {
+    by_law = {
         name: judged if _same_preparation(law, first) else law.observe(data)
         for name, law in named.items()
     }
     cards = {
-        name: evaluate(
-            law,
-            data_by_law[name],
-            _comparable_truth(law, truth),
-            tiers=TIERS,
-            max_paths=max_paths,
-            seed=seed,
-        )
+        name: evaluate(law, by_law[name], _comparable_truth(law, truth), tiers=TIERS,
+                       max_paths=max_paths, seed=seed)
         for name, law in named.items()
-    }
-    likelihoods = {
-        n: law.log_likelihood(data_by_law[n]) for n, law in named.items() if len(named) > 1
-    }
-    fields, dims, observed = (
-        some.fields,
-        first.domain.dims,
-        subtract_mean_and_forcing(first, some).flat,
+    }  # fmt: skip
+    likelihoods = {n: law.log_likelihood(by_law[n]) for n, law in named.items() if len(named) > 1}
+    fields, dims = some.fields, first.domain.dims
+    names = tuple(str(fields[d].attrs.get("original_name", d)) for d in dims)
+    axes = tuple(
+        _with_unit(name, fields[d].attrs.get("units")) for name, d in zip(names, dims, strict=True)
     )
-    names = tuple(_original_name(fields[d]) for d in dims)
-    units = [fields[d].attrs.get("units") for d in dims]
-    axes = tuple(_with_unit(name, unit) for name, unit in zip(names, units, strict=True))
-    bare = {name: law.without_preparation_and_mean for name, law in named.items()}
+    sources = dict(source or {})
     return ReportData(
-        bare, observed._replace(dated=False), some.places, axes, names, _globe_axes(fields, dims),
-        first.preparation, describe(all_paths.labelled), cards, truth, dict(source or {}), seed,
-        likelihoods,
-        centre=first if response(first, observed.times[..., :1], observed.points[:1]) is not None
-        else None,
+        {name: _without_preparation(law) for name, law in named.items()},
+        some.flat._replace(dated=False), some.places, axes, names, globe_axes(fields, dims),
+        first.preparation, describe(all_paths.labelled), cards, truth, sources, seed, likelihoods,
+        _training_text(first, all_paths, sources),
     )  # fmt: skip
+
+
+def _without_preparation(law: Law) -> Law:
+    """The same law for prepared data, under canonical names; it keeps its mean and forcing."""
+    info = Provenance.of({key: law.info[key] for key in law.info if key != "labels"})
+    return dataclasses.replace(law, preparation=None, info=info)
+
+
+def _training_text(law: Law, observed: Observed, source: Mapping[str, str]) -> str:
+    """Which of the data are training data, as far as law and data tell."""
+    if source.get("same") == "yes" or is_training(law, observed):
+        return "Scores and tests below use the data that the law was fitted to."
+    times = observed.times[np.isfinite(observed.times)]
+    step = float(np.diff(law.times).min()) if len(law.times) > 1 else 1.0
+    at = np.clip(np.searchsorted(law.times, times - SAME_TIME * step), 0, len(law.times) - 1)
+    shared = int((np.abs(law.times[at] - times) <= SAME_TIME * step).sum())
+    if not shared:
+        return "None of the times shown is a training time: scores and tests below use other data."
+    if observed.n_paths == 1 and law.info.n_paths == 1:
+        return (
+            f"{shared} of the {len(times)} times shown are training times, so scores and tests "
+            "below are not independent of the fit."
+        )
+    if source.get("same") == "no" or (law.info.log_likelihood_of or {}).get("fingerprint"):
+        return (
+            "Scores and tests below use other data than the fit as a whole. Both cover the same "
+            "times, and single paths may be in both."
+        )
+    return "The law does not record whether it was fitted to any of the data shown."
 
 
 def _shown_times(data: Observed) -> Observed:
@@ -389,20 +357,6 @@ def _same_preparation(law: Law, first: Law) -> bool:
     return law.preparation.is_by(first.preparation)
 
 
-def _original_name(coordinate: xr.DataArray) -> str:
-    """Name of a coordinate in the raw data."""
-    return str(coordinate.attrs.get("original_name", coordinate.name))
-
-
-def _globe_axes(labelled: xr.DataArray, dims: tuple[str, ...]) -> tuple[int, ...]:
-    """Positions of longitude and latitude among the dims; empty where they are others."""
-    attributes = [
-        {"name": str(d), **{k: str(v) for k, v in labelled[d].attrs.items()}} for d in dims
-    ]
-    pairs = itertools.permutations(range(len(dims)), 2)
-    return next((pair for pair in pairs if is_geographic(*(attributes[i] for i in pair))), ())
-
-
 def _comparable_truth(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | None:
     if truth is None or not isinstance(law.dynamics, Linear):
         return None
@@ -410,11 +364,9 @@ def _comparable_truth(law: Law, truth: SpectralSPDE | None) -> SpectralSPDE | No
 
 
 def _check_laws(laws: dict[str, Law]) -> None:
-    if not 1 <= len(laws) <= len(LAW_COLOURS) or not all(
-        isinstance(law, Law) for law in laws.values()
-    ):
+    if not 1 <= len(laws) <= MOST_LAWS or not all(isinstance(law, Law) for law in laws.values()):
         got, fix = f"{len(laws)} entries", "pass law, or {'exact': law, 'chaos': other}"
-        raise InputError("laws", expected=f"one to {len(LAW_COLOURS)} laws", got=got, fix=fix)
+        raise InputError("laws", expected=f"one to {MOST_LAWS} laws", got=got, fix=fix)
     domains = {str(law.domain) for law in laws.values()}
     if len(domains) > 1:
         expected, got = "laws on one domain", " and ".join(sorted(domains))
@@ -423,93 +375,3 @@ def _check_laws(laws: dict[str, Law]) -> None:
 
 def _with_unit(name: str, unit: Any) -> str:
     return f"{name} ({unit})" if isinstance(unit, str) and unit not in ("", "1") else name
-
-
-# ---------- Observed paths and their reconstructions
-
-
-class Reconstructed(NamedTuple):
-    """Arrays (path, time, point) with the times that the paths share.
-
-    Attributes:
-        observed: NaN is missing.
-        mean: of the smoothed field.
-        reach: half-width of the band in which 95 % of the observations should lie.
-        times: as numbers.
-        labels: one per path.
-    """
-
-    observed: Array
-    mean: Array
-    reach: Array
-    times: Array
-    labels: list[str]
-
-    def at(self, times: Array, points: Array) -> Reconstructed:
-        """Fewer times and points."""
-        observed, mean, reach = (array[:, times][:, :, points] for array in self[:3])
-        return Reconstructed(observed, mean, reach, self.times[times], self.labels)
-
-    @property
-    def choice(self) -> tuple[Control, ...]:
-        """The list to choose a path from, where there are several."""
-        return (Control("path", self.labels, kind="select"),) if len(self.labels) > 1 else ()
-
-
-def reconstructed(material: ReportData) -> Reconstructed:
-    """Paths that are shown together."""
-    at = material.together
-    observed = [material.path(i) for i in at]
-    mean, std = material.reconstructed(at)
-    return Reconstructed(
-        np.stack([o.values for o in observed]),
-        mean,
-        Z95 * np.sqrt(std**2 + material.noise),
-        observed[0]["time"].values,
-        [f"path {name}" for name in material.fields["path"].values[at]],
-    )
-
-
-def curve(x: list[Any], observed: Array, mean: Array, reach: Array) -> list[dict[str, Any]]:
-    """Lower and upper end of the band, the mean, and the observations, in the fourth panel."""
-    line = {"type": "scatter", "mode": "lines", "x": x, "xaxis": "x4", "yaxis": "y4"}
-    edge = {**line, "line": {"width": 0}, "hoverinfo": "skip"}
-    return [
-        {**edge, "y": packed(mean - reach), "showlegend": False},
-        {**edge, "y": packed(mean + reach), "fill": "tonexty", "fillcolor": "@lawband",
-         "name": "95 % band"},
-        {**line, "y": packed(mean), "name": "reconstructed",
-         "line": {"color": "@law", "width": 2}},
-        {**line, "y": packed(observed), "mode": "markers", "name": "observed",
-         "marker": {"color": "@data", "size": 5}},
-    ]  # fmt: skip
-
-
-# ---------- A slider over points
-
-
-class PointSlider(NamedTuple):
-    """Some of the points: their numbers, their names, and the slider over them."""
-
-    at: Array
-    control: Control
-
-
-def point_slider(material: ReportData, values: Array, most: int) -> PointSlider:
-    """At most ``most`` points that hold a value of (time, M), the first shown in the middle.
-
-    Where there are maps, points on them.
-    """
-    canvas, points = material.canvas, material.points
-    there = np.arange(len(points)) if canvas is None else np.unique(canvas.at[canvas.at >= 0])
-    observed = there[~np.isnan(values[:, there]).all(0)]
-    observed = observed if observed.size else there
-    at = observed[thinned(len(observed), most)]
-    names = material.names
-    if points.ndim == 1:
-        return PointSlider(at, Control(names[0], [f"{p:.4g}" for p in points[at]], len(at) // 2))
-    some = points[at]
-    labels = [", ".join(f"{d} {p:.4g}" for d, p in zip(names, row, strict=True)) for row in some]
-    spread = np.ptp(some, axis=0)
-    off = (some - some.mean(0)) / np.where(spread > 0, spread, 1.0)
-    return PointSlider(at, Control("place", labels, int((off**2).sum(1).argmin())))

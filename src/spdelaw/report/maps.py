@@ -1,18 +1,18 @@
-"""Maps for the page: coastlines, cells of a grid, coloured marks where points are scattered."""
+"""Maps: coastlines, cells of a grid, marks where points are scattered."""
 
 from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.graph import Graph
+from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.places import Places
-from spdelaw.report.figures.fields import HORIZONTAL
-from spdelaw.report.plots import Bind, axis, hover_text, image, packed, thinned
+from spdelaw.report.figures.charts import thinned
 
 # ---------- Coastlines over longitude and latitude: Natural Earth, in the public domain
 
@@ -78,25 +78,23 @@ def _join_segments(pieces: Array) -> Array:
         return np.zeros((0, 2))
     breaks = np.ones(len(pieces), bool)
     breaks[:-1] = (np.abs(pieces[1:, 0] - pieces[:-1, 1]) > DEGREES_PER_STEP / 10).any(1)
-    rows: list[Array] = []
-    for piece, ends in zip(pieces, breaks, strict=True):
-        rows.append(piece[0])
-        if ends:
-            rows += [piece[1], np.full(2, np.nan)]
-    return np.array(rows)
+    # After the start of each piece, the end of a line and a row of NaN.
+    after = np.repeat(np.flatnonzero(breaks) + 1, 2)
+    ends = np.stack([pieces[breaks, 1], np.full((breaks.sum(), 2), np.nan)], 1).reshape(-1, 2)
+    return np.insert(pieces[:, 0], after, ends, axis=0)
 
 
-# ---------- Maps: cells of a grid, or coloured marks at scattered points
+# ---------- Where the points of fields lie on a map
 #
-# A map holds at most `MAX_VALUES` values. Of more than two dimensions it shows the middle.
+# Of more than two dimensions a map shows the middle.
 
 
-#: Values of one map, and edges of a graph, at most.
+#: Values of one map on the page, and edges of a graph, at most.
 MAX_VALUES, MAX_EDGES = 1600, 3000
 #: Coordinates preferred for a map where there are more than two.
 MAP_DIMS = ("lon", "lat", "x", "y")
-#: Height over width within which a map keeps its true proportions.
-TRUE_PROPORTIONS = (0.2, 3.0)
+#: Dims that run to the right in a map, whatever their order in the data.
+HORIZONTAL = ("x", "lon", "longitude")
 #: Height over width up to which a map takes the width of the page.
 WIDE_SHAPE = 0.6
 #: Pixels: width of a map that fills the page, and limits of its height.
@@ -113,15 +111,17 @@ class Canvas(NamedTuple):
         note: sentence about points that the map omits; empty where it omits none.
         edges: lines between vertices, (n_edges, 2) pairs of (x, y); none but for graphs.
         coast: coastlines, (n, 2), with a row of NaN after each line; none but for the globe.
+        triangles: of a mesh whose nodes are the marks, (n, 3).
     """
 
     at: Array
     x: Array
     y: Array
-    titles: tuple[str, str]
+    titles: tuple[str, str] = ("", "")
     note: str = ""
     edges: Array = np.zeros((0, 2, 2))
     coast: Array = np.zeros((0, 2))
+    triangles: Array = np.zeros((0, 3), int)
 
     @property
     def is_grid(self) -> bool:
@@ -134,14 +134,24 @@ class Canvas(NamedTuple):
         width, height = (float(np.ptp(c)) for c in (self.x, self.y))
         return height / width if width > 0 and height > 0 else 1.0
 
-    def height(self, width: int = PAGE_WIDTH) -> int:
-        """Height in pixels of a map of a width, within the limits of the page."""
-        return int(np.clip(width * self.shape, MIN_HEIGHT, MAX_HEIGHT))
-
     @property
     def is_wide(self) -> bool:
         """Whether two maps go one above the other rather than side by side."""
         return self.shape <= WIDE_SHAPE
+
+    @property
+    def window(self) -> tuple[float, float, float, float]:
+        """West, east, south and north ends of a map: half a cell around its points."""
+        ends: list[float] = []
+        for values in (self.x, self.y):
+            low, high, steps = float(values.min()), float(values.max()), max(len(values) - 1, 1)
+            half = ((high - low) / steps / 2 if self.is_grid else 0.05 * (high - low)) or 0.5
+            ends += [low - half, high + half]
+        return ends[0], ends[1], ends[2], ends[3]
+
+    def height(self, width: float = PAGE_WIDTH) -> int:
+        """Height in pixels of a map of a width, within the limits of the page."""
+        return int(np.clip(width * self.shape, MIN_HEIGHT, MAX_HEIGHT))
 
     def shown(self, values: Array) -> Array:
         """Values (..., M) on the map: (..., up, right) or (..., n); NaN where there is none."""
@@ -152,109 +162,45 @@ class Canvas(NamedTuple):
         cell = np.argwhere(self.at == point)[0]
         return float(self.x[cell[-1]]), float(self.y[cell[0]])
 
-    def draw(self, values: Array, axes: str, **colours: Any) -> list[dict[str, Any]]:
-        """Traces of one map of values that `shown` gave; the last one holds the values."""
-        right, up = (hover_text(title) for title in self.titles)
-        hover = f"{right} %{{x:.4g}}<br>{up} %{{y:.4g}}<br>" if right else ""
-        if self.is_grid:
-            colours |= {"hovertemplate": f"{hover}%{{z:.4g}}<extra></extra>", "transpose": False}
-            return [
-                *self._coast_traces(axes),
-                image(values, self.x.tolist(), self.y, axes, **colours),
-            ]
-        marker = {"color": packed(values), "cmin": colours.pop("zmin"),
-                  "cmax": colours.pop("zmax"), "size": self._marker_size(),
-                  "line": {"color": "@axis", "width": 0.5}, **colours}  # fmt: skip
-        panel = {"type": "scatter", "xaxis": f"x{axes}", "yaxis": f"y{axes}", "showlegend": False}
-        marks = {**panel, "mode": "markers", "x": self.x.tolist(), "y": self.y.tolist(),
-                 "marker": marker, "customdata": self.at.tolist(), "hovertemplate":
-                 f"point %{{customdata}}<br>{hover}%{{marker.color:.4g}}<extra></extra>",
-                 }  # fmt: skip
-        if not len(self.edges):
-            return [*self._coast_traces(axes), marks]
-        x, y = _with_breaks(self.edges[..., 0]), _with_breaks(self.edges[..., 1])
-        line = {"color": "@axis", "width": 1}
-        return [
-            {**panel, "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip"},
-            marks,
-        ]
-
-    def _coast_traces(self, axes: str) -> list[dict[str, Any]]:
-        """Coastlines as one trace, below the marks and above cells."""
-        if not len(self.coast):
-            return []
-        x, y = ([None if np.isnan(v) else round(v, 2) for v in c.tolist()] for c in self.coast.T)
-        return [{"type": "scatter", "mode": "lines", "x": x, "y": y, "xaxis": f"x{axes}",
-                 "yaxis": f"y{axes}", "line": {"color": "@coast", "width": 1},
-                 "showlegend": False, "hoverinfo": "skip"}]  # fmt: skip
-
-    def bind(self, trace: int, array: str, index: tuple[str, ...]) -> Bind:
-        """Let the colours of a trace follow controls."""
-        return Bind(trace, "z" if self.is_grid else "marker.color", array, index)
-
-    def axes(self, suffix: str, right: list[float], up: list[float], *, first: bool) -> dict:
-        """Both axes of a map, in true proportions unless it is very long or narrow."""
-        true = TRUE_PROPORTIONS[0] <= self.shape <= TRUE_PROPORTIONS[1]
-        keep = {"scaleanchor": f"x{suffix}"} if true else {}
-        settings: dict[str, Any] = {"showgrid": False, "nticks": 5, "constrain": "domain"}
-        if self.titles == ("", ""):
-            settings |= {"ticks": ""}
-        titled = bool(self.titles[0])
-        west, east, south, north = window(self)
-        return {
-            f"xaxis{suffix}": axis(self.titles[0], domain=right, anchor=f"y{suffix}",
-                                   showticklabels=titled, range=[west, east], **settings),
-            f"yaxis{suffix}": axis(self.titles[1] if first else "", domain=up,
-                                   anchor=f"x{suffix}", showticklabels=titled and first,
-                                   range=[south, north], **settings, **keep),
-        }  # fmt: skip
-
-    def _marker_size(self) -> float:
-        return float(np.clip(180.0 / np.sqrt(len(self.x)), 4.0, 16.0))
-
 
 def canvas_of(
-    domain: AbstractDomain, places: Places, titles: tuple[str, ...], globe: tuple[int, ...] = ()
+    domain: AbstractDomain | None,
+    places: Places,
+    titles: tuple[str, ...],
+    globe: tuple[int, ...] = (),
+    most: int = MAX_VALUES,
 ) -> Canvas | None:
-    """Canvas of the points of fields; None in one dimension.
+    """Canvas of the points of fields, with at most so many values; None in one dimension.
 
-    ``globe`` are the positions of longitude and latitude, which get coastlines.
+    ``titles`` are those of the coordinates, ``globe`` the positions of longitude and latitude,
+    which get coastlines. The domain adds the edges of a graph and the triangles of a mesh.
     """
     if isinstance(domain, Graph) and len(domain.positions):
-        return _graph_canvas(domain, places)
+        return _graph_canvas(domain, places, most)
     if places.points.ndim == 1:
         return None
-    names = domain.dims
-    first = [names.index(d) for d in MAP_DIMS if d in names] + list(range(len(names)))
-    a, b = list(dict.fromkeys(first))[:2]
+    names = tuple(places.coords) if domain is None else domain.dims
+    preferred = [names.index(d) for d in MAP_DIMS if d in names] + list(range(len(names)))
+    a, b = list(dict.fromkeys(preferred))[:2]
     right, up = globe or ((b, a) if names[b] in HORIZONTAL else (a, b))
     other_dims = [i for i in range(len(names)) if i not in (right, up)]
     kind = _scattered_canvas if len(places.dims) < len(names) else _grid_canvas
-    canvas = kind(places, names, titles, right, up, other_dims)
+    canvas = kind(places, names, titles, right, up, other_dims, most)
     canvas = canvas._replace(titles=(titles[right], titles[up]))
-    return canvas._replace(coast=coastline(*window(canvas))) if globe else canvas
-
-
-def window(canvas: Canvas) -> tuple[float, float, float, float]:
-    """West, east, south and north ends of a map: half a cell around its points."""
-    ends: list[float] = []
-    for values in (canvas.x, canvas.y):
-        low, high, steps = float(values.min()), float(values.max()), max(len(values) - 1, 1)
-        half = (high - low) / steps / 2 if canvas.is_grid else 0.05 * (high - low)
-        half = half or 0.5
-        ends += [low - half, high + half]
-    return ends[0], ends[1], ends[2], ends[3]
+    if isinstance(domain, Mesh) and np.array_equal(places.points, domain.nodes):
+        canvas = canvas._replace(triangles=domain.triangles)
+    return canvas._replace(coast=coastline(*canvas.window)) if globe else canvas
 
 
 def _grid_canvas(
     places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
-    other_dims: list[int],
+    other_dims: list[int], most: int,
 ) -> Canvas:  # fmt: skip
     number = places.unflatten(np.arange(len(places.points), dtype=float))
     coordinates = [np.asarray(places.coords[d][1], float) for d in names]
     cut = [len(coordinates[i]) // 2 for i in other_dims]
     number = np.moveaxis(number, [*other_dims, up, right], range(number.ndim))[tuple(cut)]
-    shrink = min(1.0, float(np.sqrt(MAX_VALUES / number.size)))
+    shrink = min(1.0, float(np.sqrt(most / number.size)))
     kept = [
         np.argsort(c)[thinned(len(c), max(1, int(shrink * len(c))))]
         for c in (coordinates[up], coordinates[right])
@@ -270,12 +216,12 @@ def _grid_canvas(
             f"{number.shape[1]} x {number.shape[0]} points."
         )
     y, x = (c[k] for c, k in zip((coordinates[up], coordinates[right]), kept, strict=True))
-    return Canvas(np.nan_to_num(cells, nan=-1.0).astype(int), x, y, ("", ""), " ".join(notes))
+    return Canvas(np.nan_to_num(cells, nan=-1.0).astype(int), x, y, note=" ".join(notes))
 
 
 def _scattered_canvas(
     places: Places, names: tuple[str, ...], titles: tuple[str, ...], right: int, up: int,
-    other_dims: list[int],
+    other_dims: list[int], most: int,
 ) -> Canvas:  # fmt: skip
     points = places.points
     near, notes = np.ones(len(points), bool), []
@@ -287,21 +233,17 @@ def _scattered_canvas(
             f"from {low:.4g} to {high:.4g}."
         )
     at = np.flatnonzero(near) if near.any() else np.arange(len(points))
-    kept = at[thinned(len(at), MAX_VALUES)]
+    kept = at[thinned(len(at), most)]
     if len(kept) < len(at):
         notes.append(f"The maps show {len(kept)} of {len(at)} points.")
-    return Canvas(kept, points[kept, right], points[kept, up], ("", ""), " ".join(notes))
+    return Canvas(kept, points[kept, right], points[kept, up], note=" ".join(notes))
 
 
-def _graph_canvas(domain: Graph, places: Places) -> Canvas:
-    at = thinned(len(places.points), MAX_VALUES)
+def _graph_canvas(domain: Graph, places: Places, most: int) -> Canvas:
+    n = len(places.points)
+    at = thinned(n, most)
     where = domain.positions[places.points.astype(int)[at]]
     pairs = domain.adjacency[thinned(len(domain.adjacency), MAX_EDGES), :2].astype(int)
-    n = len(places.points)
     note = f"The maps show {len(at)} of {n} vertices." if len(at) < n else ""
-    return Canvas(at, where[:, 0], where[:, 1], ("", ""), note, domain.positions[pairs])
-
-
-def _with_breaks(lines: Array) -> list[float | None]:
-    """Ends of lines one after the other, with a break after each."""
-    return [v for start, end in lines.tolist() for v in (start, end, None)]
+    x, y = where.T
+    return Canvas(at, x, y, note=note, edges=domain.positions[pairs])

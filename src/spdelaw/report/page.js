@@ -1,20 +1,6 @@
 "use strict";
 (() => {
-  // Okabe and Ito's colours on light ground; lighter neighbours of the same hues on dark.
-  const PALETTES = {
-    light: {
-      data: "#0072B2", law: "#D55E00", second: "#007A5A", third: "#B0548A", fourth: "#5B5B5B",
-      lawband: "rgba(213,94,0,0.20)", lawcore: "rgba(213,94,0,0.38)", neutralband: "rgba(120,130,140,0.22)",
-      ink: "#1b1f24", muted: "#57606a", axis: "#8c959f", grid: "#e3e6ea", card: "#ffffff", missing: "#bdbdbd",
-      cursor: "#1b1f24", coast: "#1b1f24",
-    },
-    dark: {
-      data: "#56B4E9", law: "#E69F00", second: "#3CC79B", third: "#E39CC4", fourth: "#B8B8B8",
-      lawband: "rgba(230,159,0,0.22)", lawcore: "rgba(230,159,0,0.40)", neutralband: "rgba(170,180,190,0.22)",
-      ink: "#e8ebef", muted: "#a3adb8", axis: "#6b7580", grid: "#333a44", card: "#1d2229", missing: "#59616b",
-      cursor: "#ffffff", coast: "#101010",
-    },
-  };
+  const PALETTES = JSON.parse(document.getElementById("palettes").textContent);
   const root = document.documentElement;
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const views = [];
@@ -82,7 +68,7 @@
   };
 
   // In a narrow window panels that stand side by side go one above the other, each with its title and colour bar.
-  const NARROW = 560, STACK_GAP = 64, STACK_HEIGHT = 0.85;
+  const NARROW = 560, STACK_GAP = 72, STACK_HEIGHT = 0.85, LEGEND_LINES = 46;
   const stack = (layout, data, height, width) => {
     const panels = Object.keys(layout).filter((key) => key.startsWith("xaxis")).map((key) => {
       const n = key.slice(5);
@@ -102,6 +88,8 @@
     const placed = [];
     for (const row of rows) {
       depth += (above - row.top) * inner;
+      // A legend between two rows has several lines in a narrow window.
+      if (row !== rows[0] && row.panels.some(({ y }) => layout.legend?.y > (y.domain ?? [0, 1])[1])) depth += LEGEND_LINES;
       const many = row.panels.length > 1;
       row.panels.sort((one, other) => one.left - other.left).forEach((panel, i) => {
         if (i > 0) depth += STACK_GAP;

@@ -8,7 +8,6 @@ import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,10 @@ from spdelaw.evaluation.forecast_skill import Skill
 from spdelaw.law.law import Law
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.data import gather
+from spdelaw.report.figures.style import ASSETS
 from spdelaw.report.plots import Figure, Section
-from spdelaw.report.sections.calibration import calibration_section
-from spdelaw.report.sections.fields import field_section
-from spdelaw.report.sections.forecasts import document_of, forecast_section, skill_section
-from spdelaw.report.sections.laws import laws_section, shapes_section, spectra_section
-from spdelaw.report.sections.provenance import provenance_section
-from spdelaw.report.sections.reaction import reaction_section
-from spdelaw.report.sections.samples import moments_section, samples_section
+from spdelaw.report.sections.contents import sections_of
+from spdelaw.report.sections.forecasts import document_of
 from spdelaw.report.sections.summary import Answer, summary_text
 
 # ---------- The HTML page: template, style, script and data in one file
@@ -49,6 +44,7 @@ def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -
         answers=answers,
         sections=sections,
         style=_asset("page.css"),
+        palettes=_asset("palettes.json"),
         figures=_json([figure.document() for figure in figures]),
         version=_plotly_version(),
         plotly=_packed_plotly(),
@@ -57,7 +53,7 @@ def render(title: str, answers: Sequence[Answer], sections: Sequence[Section]) -
 
 
 def _asset(name: str) -> str:
-    return resources.files("spdelaw.report").joinpath(name).read_text(encoding="utf-8")
+    return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
 def _packed_plotly() -> str:
@@ -91,22 +87,6 @@ def _json_value(value: Any) -> Any:
 
 
 # ---------- Write a report of laws and data
-
-
-#: In the order of the page. A section is a function of the report data.
-SECTIONS = (
-    spectra_section,
-    shapes_section,
-    reaction_section,
-    field_section,
-    samples_section,
-    forecast_section,
-    skill_section,
-    moments_section,
-    calibration_section,
-    laws_section,
-    provenance_section,
-)
 
 
 def require_report() -> None:
@@ -165,16 +145,10 @@ def write_report(
     whole("max_paths", max_paths, 1)
     require_report()
     scores = document_of(skill)
-    material = gather(laws, data, truth, source, max_paths, seed)
-    material = dataclasses.replace(material, skill=scores)
-    made = [make(material) for make in SECTIONS]
-    sections = [section for section in made if section is not None]
-    page = render(title or _default_title(material.source), summary_text(material), sections)
+    report = dataclasses.replace(gather(laws, data, truth, source, max_paths, seed), skill=scores)
+    name = report.source.get("data")
+    default = f"The law of {Path(name).name}" if name else "A learned law"
+    page = render(title or default, summary_text(report), sections_of(report))
     with replace_file(target) as new:
         new.write_text(page, encoding="utf-8")
     return target
-
-
-def _default_title(source: Mapping[str, str]) -> str:
-    name = source.get("data")
-    return f"The law of {Path(name).name}" if name else "A learned law"

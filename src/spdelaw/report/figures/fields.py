@@ -1,8 +1,9 @@
-"""Paths as space-time images or maps, and the shapes of modes."""
+"""Paths as space-time images or maps, their reconstructions, and the shapes of modes."""
 
 from __future__ import annotations
 
-import textwrap
+import dataclasses
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,23 +11,35 @@ import xarray as xr
 
 from spdelaw.data.layout import infer_dims
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.graph import Graph
-from spdelaw.domains.mesh import Mesh
+from spdelaw.domains.places import places_of_fields
 from spdelaw.errors import DataError, InputError
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.style import GREY, SAMPLE, as_paths, new_figure, style
+from spdelaw.report.figures.charts import (
+    Chart,
+    Colours,
+    Image,
+    Line,
+    Panel,
+    colour_scale,
+    symmetric_scale,
+    thinned,
+)
+from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.style import as_paths
+from spdelaw.report.maps import Canvas, canvas_of, is_geographic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Array = np.ndarray
 
-# ---------- Maps of fields in two dimensions
+#: Times at which a path in two dimensions is drawn, and panels of modes in a row.
+MAP_TIMES, MODE_COLUMNS = 4, 6
+#: Points per dim of a grid on which modes are drawn.
+GRID_POINTS = 61
 
 
-#: Dims that run to the right in a map, whatever their order in the data.
-HORIZONTAL = ("x", "lon", "longitude")
-#: Colour of missing values.
-MISSING = "#BDBDBD"
+# ---------- Fields on a line or on a map
 
 
 def space_dims(fields: xr.DataArray) -> tuple[str, ...]:
@@ -37,89 +50,64 @@ def space_dims(fields: xr.DataArray) -> tuple[str, ...]:
 def space_names(fields: xr.DataArray) -> tuple[str, ...]:
     """Names of the spatial coordinates: the dims, or the coordinates along ``point``."""
     dims = space_dims(fields)
-    if dims != ("point",):
-        return dims
-    return infer_dims(fields)
+    return infer_dims(fields) if dims == ("point",) else dims
 
 
-def is_map(fields: xr.DataArray) -> bool:
-    """Whether fields are drawn as maps; False in one dimension, `DataError` in three."""
-    names = space_names(fields)
-    if len(names) > 2:
-        expected = "one or two spatial dims to draw"
-        fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
-        raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
-    return len(names) == 2
+def globe_axes(fields: xr.DataArray, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Positions of longitude and latitude among coordinates; empty where they are others."""
+    attributes = [
+        {"name": name, **{k: str(v) for k, v in fields[name].attrs.items()}} for name in names
+    ]
+    pairs = itertools.permutations(range(len(names)), 2)
+    return next((pair for pair in pairs if is_geographic(*(attributes[i] for i in pair))), ())
 
 
-def axis_names(panel: xr.DataArray) -> tuple[str, str]:
-    """Names of the horizontal and the vertical coordinate."""
-    first, second = space_names(panel)
-    return (second, first) if second in HORIZONTAL else (first, second)
+def field_panel(values: Any, times: Any, space: Array | Canvas, colours: Any, **more: Any) -> Panel:
+    """Values over time and a line (..., t, s), or at one time on a map (..., M), as one panel."""
+    bar, by = more.pop("bar", False), more.pop("by", "")
+    if isinstance(space, Canvas):
+        return Panel((Image(space.x, space.y, values, colours, bar, by, space),), **more)
+    return Panel((Image(times, space, values, colours, bar, by),), **more)
 
 
-def map_shape(panel: xr.DataArray) -> float:
-    """Height over width of a map, clipped to what a figure can hold."""
-    right, up = axis_names(panel)
-    width, height = (float(np.ptp(panel[name].values)) for name in (right, up))
-    return float(np.clip(height / width, 0.3, 1.5)) if width > 0 and height > 0 else 1.0
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """Labelled fields (..., time, space) of one or two dimensions, ready to be drawn."""
 
+    fields: xr.DataArray
 
-def draw_map(
-    ax: Any, panel: xr.DataArray, scale: dict[str, Any], triangles: np.ndarray | None = None
-) -> Any:
-    """Draw one field over two coordinates; NaN shows the grey background of a grid."""
-    right, up = axis_names(panel)
-    ax.grid(False)
-    ax.set_aspect("equal")
-    if "point" not in panel.dims:
-        ax.set_facecolor(MISSING)
-        cells = np.ma.masked_invalid(panel.transpose(up, right).values)
-        where = (edges(panel[right].values), edges(panel[up].values))
-        return ax.pcolormesh(*where, cells, rasterized=True, **scale)
-    x, y, values = panel[right].values, panel[up].values, panel.values
-    if triangles is not None:
-        return ax.tripcolor(x, y, triangles, values, shading="gouraud", rasterized=True, **scale)
-    size = float(np.clip(4000.0 / len(x), 2.0, 60.0))
-    return ax.scatter(x, y, c=values, s=size, linewidths=0, rasterized=True, **scale)
+    def __post_init__(self) -> None:
+        """Three dimensions raise `DataError`."""
+        names = space_names(self.fields)
+        if len(names) > 2:
+            expected = "one or two spatial dims to draw"
+            fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
+            raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
 
+    @property
+    def space(self) -> Array | Canvas:
+        """Points on a line, or the canvas of a map."""
+        names = space_names(self.fields)
+        if len(names) == 1:
+            return np.asarray(self.fields[names[0]].values)
+        places = places_of_fields(self.fields, names)
+        globe = globe_axes(self.fields, names)
+        canvas = canvas_of(None, places, names, globe, most=len(places.points))
+        return canvas  # type: ignore[return-value]
 
-def time_text(time: Any) -> str:
-    """A time as a date or as a number."""
-    value = np.asarray(time)
-    if value.dtype.kind == "M":
-        return str(np.datetime_as_string(value, unit="D"))
-    return f"t = {float(value):.3g}" if value.dtype.kind in "iuf" else str(time)[:10]
+    @property
+    def titles(self) -> tuple[str, str]:
+        """Of the horizontal and the vertical axis."""
+        space = self.space
+        return space.titles if isinstance(space, Canvas) else ("time", space_names(self.fields)[0])
 
-
-def edges(points: np.ndarray) -> np.ndarray:
-    """Ends of cells around points."""
-    if len(points) == 1:
-        half = np.timedelta64(12, "h") if points.dtype.kind == "M" else 0.5
-        return np.array([points[0] - half, points[0] + half])
-    middle = points[:-1] + 0.5 * np.diff(points)
-    return np.concatenate([points[:1], middle, points[-1:]])
-
-
-def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
-    """Fields at the point nearest to ``point``; at the middle one where that is None."""
-    names, dims = space_names(fields), space_dims(fields)
-    if point is None and dims != ("point",):
-        return fields.isel({d: fields.sizes[d] // 2 for d in dims})
-    values = [fields[name].values for name in names]
-    target = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
-    if np.shape(target) != (len(names),):
-        expected = f"one number for each of {', '.join(names)}"
-        fix = "leave it out for the middle of the grid"
-        raise DataError("point", expected=expected, got=repr(point), fix=fix)
-    if dims == ("point",):
-        gaps = sum((v - w) ** 2 for v, w in zip(values, target, strict=True))
-        return fields.isel(point=int(np.argmin(gaps)))
-    pairs = zip(names, values, target, strict=True)
-    return fields.isel({name: int(np.abs(v - w).argmin()) for name, v, w in pairs})
-
-
-# ---------- One path of fields at its own times
+    def panel(self, values: xr.DataArray, colours: Colours, **more: Any) -> Panel:
+        """Panel of values (time, space) of these fields, of one time where they are maps."""
+        space = self.space
+        if isinstance(space, Canvas):
+            flat = values.values.reshape(-1) if "point" not in values.dims else values.values
+            return field_panel(space.shown(flat), None, space, colours, **more)
+        return field_panel(values.values, values["time"].values, space, colours, **more)
 
 
 def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
@@ -160,15 +148,33 @@ def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.Data
     return one_path(what, result["mean"], path), one_path(what, result["std"], path)
 
 
+def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
+    """Fields at the point nearest to ``point``; at the middle one where that is None."""
+    names, dims = space_names(fields), space_dims(fields)
+    if point is None and dims != ("point",):
+        return fields.isel({d: fields.sizes[d] // 2 for d in dims})
+    values = [fields[name].values for name in names]
+    target = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
+    if np.shape(target) != (len(names),):
+        expected = f"one number for each of {', '.join(names)}"
+        fix = "leave it out for the middle of the grid"
+        raise DataError("point", expected=expected, got=repr(point), fix=fix)
+    if dims == ("point",):
+        gaps = sum((v - w) ** 2 for v, w in zip(values, target, strict=True))
+        return fields.isel(point=int(np.argmin(gaps)))
+    pairs = zip(names, values, target, strict=True)
+    return fields.isel({name: int(np.abs(v - w).argmin()) for name, v, w in pairs})
+
+
+def time_text(time: Any) -> str:
+    """A time as a date or as a number."""
+    value = np.asarray(time)
+    if value.dtype.kind == "M":
+        return str(np.datetime_as_string(value, unit="D"))
+    return f"t = {float(value):.3g}" if value.dtype.kind in "iuf" else str(time)[:10]
+
+
 # ---------- A few paths as space-time images, or as maps at a few times
-
-
-#: Perceptually uniform, and read the same with every common form of colour blindness.
-ONE_SIGN, TWO_SIGNS = "viridis", "RdBu_r"
-#: Share of values beyond either end of the colour scale, so that a spike does not set it.
-CLIPPED_SHARE = 0.002
-#: Times at which a path in two dimensions is drawn.
-MAP_TIMES = 4
 
 
 def plot_fields(
@@ -191,98 +197,103 @@ def plot_fields(
         >>> [ax.get_title("left") for ax in plot_fields(fields).axes[:2]]
         ['path 0', 'path 1']
     """
-    fields = _check_fields(fields, n_paths)
-    panels = _field_panels(fields, equation, n_paths)
-    scale = colour_scale(np.concatenate([p.values.ravel() for p in panels.values()]))
-    if is_map(fields):
-        return _map_rows(panels, scale, str(fields.name or "field"))
-    with style():
-        figure = new_figure(1.0 + 1.75 * len(panels), 2.4)
-        row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-        for ax, (title, panel) in zip(row, panels.items(), strict=True):
-            image = draw_image(ax, panel, scale)
-            ax.set(title=title, xlabel="time")
-        row[0].set_ylabel(str(fields.dims[-1]))
-        row[0].locator_params(axis="x", nbins=2)
-        bar = figure.colorbar(image, ax=list(row), extend="both", pad=0.01, aspect=25)
-        bar.outline.set_visible(False)
-        bar.set_label(str(fields.name or "field"))
-    return figure
-
-
-def _map_rows(panels: dict[str, xr.DataArray], scale: dict[str, Any], name: str) -> Figure:
-    """One row a panel, one column a time."""
-    n_times = len(next(iter(panels.values()))["time"])
-    at = np.unique(np.linspace(0, n_times - 1, MAP_TIMES).round().astype(int))
-    with style():
-        shape = map_shape(next(iter(panels.values())).isel(time=0))
-        row_height = max(1.1, 0.3 + 1.2 * shape)  # of a row, with room for its title
-        figure = new_figure(1.0 + 1.6 * len(at), 0.4 + row_height * len(panels))
-        figure.set_layout_engine("compressed")  # maps keep their shape and stay together
-        grid = figure.subplots(len(panels), len(at), sharex=True, sharey=True, squeeze=False)
-        for row, (title, panel) in zip(grid, panels.items(), strict=True):
-            for ax, i in zip(row, at, strict=True):
-                image = draw_map(ax, panel.isel(time=i), scale)
-                ax.set_title(f"t = {float(panel['time'][i]):.3g}" if ax in grid[0] else "")
-            right, up = axis_names(panel.isel(time=0))
-            row[0].set_ylabel("\n".join([*textwrap.wrap(title, 13), up]))
-        for ax in grid[-1]:
-            ax.set_xlabel(right)
-        bar = figure.colorbar(image, ax=grid, extend="both", pad=0.01, aspect=25)
-        bar.outline.set_visible(False)
-        bar.set_label(name)
-    return figure
-
-
-def _check_fields(fields: xr.DataArray, n_paths: int) -> xr.DataArray:
     fields = as_paths(fields)
     if n_paths < 1:
         raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
     if not np.isfinite(fields[:n_paths]).any():
         fix = "check the file, or select other paths"
         raise DataError("fields", expected="at least one value to draw", got="NaN only", fix=fix)
-    return fields
-
-
-def _field_panels(
-    fields: xr.DataArray, equation: SpectralSPDE | None, n_paths: int
-) -> dict[str, xr.DataArray]:
-    names = fields["path"].values
-    panels = {f"path {names[i]}": fields[i] for i in range(min(n_paths, len(fields)))}
+    shown, names = Shown(fields), fields["path"].values
+    drawn = {f"path {names[i]}": fields[i] for i in range(min(n_paths, len(fields)))}
     if equation is not None:
         grid = equation.domain.places(fields).points
-        panels[f"mean of {len(fields)} paths"] = fields.mean("path")
-        panels["mean, closed form"] = equation.mean(fields["time"].values, grid)
-    return panels
+        drawn[f"mean of {len(fields)} paths"] = fields.mean("path")
+        exact = equation.mean(fields["time"].values, grid)
+        drawn["mean, closed form"] = exact.transpose(*fields.dims[1:])
+    colours = colour_scale(np.concatenate([p.values.ravel() for p in drawn.values()]))
+    (right, up), last, label = shown.titles, list(drawn)[-1], str(fields.name or "field")
+    if not isinstance(shown.space, Canvas):
+        row = [shown.panel(values, colours, title=title, x=right, shared=i > 0,
+                           y="" if i else up, bar=label if title == last else False)
+               for i, (title, values) in enumerate(drawn.items())]  # fmt: skip
+        return draw(Chart("paths", "", (row,)), (1.0 + 1.75 * len(row), 2.4))
+    at = thinned(fields.sizes["time"], MAP_TIMES)
+    when = [time_text(t) for t in fields["time"].values[at]]
+    rows = [
+        [shown.panel(values[i], colours, x=right if title == last else "", shared=k > 0,
+                     title=when[k] if title == next(iter(drawn)) else "",
+                     y="" if k else f"{title}\n{up}",
+                     bar=label if (title, k) == (last, len(at) - 1) else False)
+         for k, i in enumerate(at)]
+        for title, values in drawn.items()
+    ]  # fmt: skip
+    height = max(1.1, 0.3 + 1.2 * float(np.clip(shown.space.shape, 0.3, 1.5)))  # of a row
+    return draw(Chart("paths", "", rows), (1.0 + 1.6 * len(at), 0.4 + height * len(rows)))
 
 
-def colour_scale(values: np.ndarray) -> dict[str, Any]:
-    """Colour map and limits that suit the values, all but a few of them."""
-    values = values[np.isfinite(values)]
-    low, high = np.quantile(values, [CLIPPED_SHARE, 1.0 - CLIPPED_SHARE])
-    # Centred at zero only where both sides are in use: else half of the colours is wasted.
-    if low < 0 < high and min(-low, high) > 0.5 * max(-low, high):
-        reach = max(-low, high)
-        return {"cmap": TWO_SIGNS, "vmin": -reach, "vmax": reach}
-    return {"cmap": ONE_SIGN, "vmin": low, "vmax": high if high > low else low + 1.0}
+# ---------- One path: observed, reconstructed, and its standard deviation
 
 
-def draw_image(ax: Any, panel: xr.DataArray, scale: dict[str, Any]) -> Any:
-    """Draw one field (time, x) as cells; NaN shows the grey background."""
-    time, x = (panel[d].values for d in panel.dims)
-    ax.set_facecolor(MISSING)
-    ax.grid(False)
-    # Cells around the points: true for irregular times and grids; pixels keep files small.
-    return ax.pcolormesh(
-        edges(time), edges(x), np.ma.masked_invalid(panel.values.T), rasterized=True, **scale
-    )
+def plot_reconstruction(
+    observed: xr.DataArray, reconstruction: xr.Dataset, path: int = 0, time: float | None = None
+) -> Figure:
+    """Draw one path as observed (gaps in grey), its reconstructed mean and the std of that.
+
+    Over time and space; in two dimensions as maps at one time.
+
+    Args:
+        observed: fields (path, time, x); NaN is missing.
+        reconstruction: of the same paths, from ``law.reconstruct``.
+        path: position of the path to draw.
+        time: of maps; the nearest one is drawn, the middle one by default.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import plot_reconstruction
+        >>> equation = sl.catalogue.heat(n_modes=2)
+        >>> data = sl.simulate(equation, 8, seed=0)
+        >>> law = sl.fit(data, equation.domain, 2)
+        >>> gappy = sl.mask(data, "blocks", 0.3, seed=0)
+        >>> figure = plot_reconstruction(gappy, law.reconstruct(gappy))
+        >>> [ax.get_title("left") for ax in figure.axes[:3]]
+        ['observed, 30 % missing', 'reconstructed mean', 'standard deviation']
+    """
+    field = one_path("observed", observed, path)
+    mean, std = moments_of("reconstruction", reconstruction, path)
+    if not np.isfinite(field).any():
+        expected = "at least one value to draw"
+        raise DataError("observed", expected=expected, got="NaN only", fix="choose another path")
+    shown = Shown(field)
+    (right, up), space, size = shown.titles, shown.space, (7.4, 2.5)
+    if isinstance(space, Canvas):
+        at = field.sizes["time"] // 2
+        if time is not None:
+            at = int(np.abs(field["time"].values - np.asarray(time)).argmin())
+        field, mean, std = (one.transpose(*field.dims).isel(time=at) for one in (field, mean, std))
+        up = f"{time_text(field['time'].values)}\n{up}"
+        size = 7.4, 0.8 + 1.7 * float(np.clip(space.shape, 0.3, 1.5))
+    both = colour_scale(np.concatenate([field.values.ravel(), mean.values.ravel()]))
+    missing = 100 * float(np.isnan(field.values).mean())
+    more: dict[str, Any] = {"x": right, "shared": True}
+    row = (
+        shown.panel(field, both, title=f"observed, {missing:.3g} % missing", x=right, y=up),
+        shown.panel(mean, both, title="reconstructed mean", bar=True, **more),
+        shown.panel(std, Colours("cividis", 0.0, float(std.max()) or 1.0), bar=True,
+                    title="standard deviation", **more),
+    )  # fmt: skip
+    return draw(Chart("reconstruction", "", (row,)), size)
 
 
 # ---------- The first modes of a domain
 
 
-#: Panels in a row, and points per dim of a grid that is drawn.
-MODE_COLUMNS, GRID_POINTS = 6, 61
+def mode_lines(x: Array, modes: Array, names: list[str], title: str, y: str = "mode") -> Panel:
+    """A few modes (M, n) over one coordinate, each with its dash."""
+    looks = zip(("law", "second", "third", "fourth"), ("-", "--", ":", "-."), strict=True)
+    order = np.argsort(x)
+    lines = [Line(x[order], h[order], name, colour, dash)
+             for h, name, (colour, dash) in zip(modes.T, names, looks, strict=False)]  # fmt: skip
+    return Panel(lines, x=title, y=y, height=250)
 
 
 def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID_POINTS) -> Figure:
@@ -306,48 +317,20 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID
         )
     n = domain.check_modes(domain.available(n_modes))
     places = domain.places(domain.grid(n_points))
-    values = domain.eigenfunctions(places.points, n)
-    panels = [xr.DataArray(places.unflatten(h), places.coords, places.dims) for h in values.T]
-    reach = float(np.abs(values).max())
-    scale: dict[str, Any] = {"cmap": TWO_SIGNS, "vmin": -reach, "vmax": reach}
-    rows = -(-n // MODE_COLUMNS)
-    with style():
-        shape = map_shape(panels[0]) if is_map(panels[0]) else 0.9
-        figure = new_figure(1.35 * min(n, MODE_COLUMNS) + 0.4, (0.5 + 1.05 * shape) * rows)
-        figure.set_layout_engine("compressed")
-        grid = figure.subplots(rows, min(n, MODE_COLUMNS), squeeze=False, sharex=True, sharey=True)
-        mu = domain.eigenvalues(n)
-        for i, ax in enumerate(grid.ravel()):
-            if i >= n:
-                ax.set_visible(False)
-                continue
-            _draw_mode(ax, domain, panels[i], scale)
-            ax.set_title(f"{i + 1}: {mu[i]:.3g}")
-            ax.tick_params(labelsize=6)
-    return figure
-
-
-def _draw_mode(ax: Any, domain: AbstractDomain, panel: xr.DataArray, scale: dict[str, Any]) -> None:
-    if isinstance(domain, Graph) and len(domain.positions):
-        _draw_graph(ax, domain, panel.values, scale)
-    elif is_map(panel):
-        draw_map(ax, panel, scale, domain.triangles if isinstance(domain, Mesh) else None)
-        right, up = axis_names(panel)
-        ax.set_xlabel(right, fontsize=7)
-        ax.set_ylabel(up, fontsize=7)
-        ax.label_outer()
-    else:
-        ax.plot(panel[panel.dims[0]].values, panel.values, color=SAMPLE, linewidth=1.2)
-        ax.set_ylim(1.1 * scale["vmin"], 1.1 * scale["vmax"])
-        ax.set_xlabel(str(panel.dims[0]), fontsize=7)
-
-
-def _draw_graph(ax: Any, graph: Graph, values: np.ndarray, scale: dict[str, Any]) -> None:
-    from matplotlib.collections import LineCollection
-
-    ends = graph.positions[graph.adjacency[:, :2].astype(int)]
-    ax.add_collection(LineCollection(list(ends), colors=GREY, linewidths=0.3, zorder=1))
-    look = {"s": 14, "linewidths": 0.2, "edgecolors": GREY, "zorder": 2}
-    ax.scatter(*graph.positions.T, c=values, **look, **scale)
-    ax.set_aspect("equal")
-    ax.axis("off")
+    modes, mu = domain.eigenfunctions(places.points, n), domain.eigenvalues(n)
+    canvas = canvas_of(domain, places, domain.dims, most=len(places.points))
+    reach = float(np.abs(modes).max())
+    panels = []
+    for i in range(n):
+        more: dict[str, Any] = {"title": f"{i + 1}: {mu[i]:.3g}"}
+        if canvas is None:
+            panel = mode_lines(places.points, modes[:, [i]], [""], domain.dims[0], "")
+            panels.append(dataclasses.replace(panel, y_range=(-1.1 * reach, 1.1 * reach), **more))
+        else:
+            colours = Colours(symmetric_scale(modes).name, -reach, reach)
+            more |= {"x": canvas.titles[0], "y": "" if i % MODE_COLUMNS else canvas.titles[1]}
+            panels.append(field_panel(canvas.shown(modes[:, i]), None, canvas, colours, **more))
+    rows = [panels[i : i + MODE_COLUMNS] for i in range(0, n, MODE_COLUMNS)]
+    shape = 0.9 if canvas is None else float(np.clip(canvas.shape, 0.3, 1.5))
+    size = 1.35 * len(rows[0]) + 0.4, (0.5 + 1.05 * shape) * len(rows)
+    return draw(Chart("modes", "", rows), size)

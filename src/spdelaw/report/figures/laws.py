@@ -2,33 +2,135 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spdelaw.errors import InputError
 from spdelaw.law.law import Law
 from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.numbers import Z95, Spectra, error_bars, spectra
-from spdelaw.report.figures.style import (
-    CLOSED_FORM,
-    COLUMN,
-    GREY,
-    SAMPLE,
-    axes_for,
-    figure_of,
-    new_figure,
-    style,
+from spdelaw.report.figures.charts import (
+    LAW_LOOKS,
+    Z95,
+    Band,
+    Chart,
+    Image,
+    Line,
+    Panel,
+    apart,
+    error_bars,
+    symmetric_scale,
 )
+from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.style import COLUMN
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Array = np.ndarray
 
-# ---------- The learned spectra with their intervals, and the truth
+#: Largest distance of the marks of two laws, in modes.
+LAW_DISTANCE = 0.15
+
+
+# ---------- Spectra: decay rates and noise variances with intervals
+
+
+@dataclasses.dataclass(frozen=True)
+class Spectra:
+    """Decay rates and noise variances of a linear law.
+
+    Attributes:
+        decay: decay rate of each mode, or of each eigenmode of a drift that couples modes;
+            (n, 4), estimate, standard error and interval.
+        noise: noise variance of each mode; (n_modes, 4).
+        unit: "mode", or "eigenmode", that ``decay`` runs over.
+        true_decay, true_noise: those of the true equation; empty where it is not known.
+    """
+
+    decay: Array
+    noise: Array
+    unit: str
+    true_decay: Array
+    true_noise: Array
+
+
+def spectra(law: Law, truth: SpectralSPDE | None = None) -> Spectra | None:
+    """Spectra of a linear law, with those of the true equation; None for other dynamics."""
+    if not isinstance(law.dynamics, Linear):
+        return None
+    true = (np.zeros(0), np.zeros(0)) if truth is None else _true_spectra(law, truth)
+    table = law.parameters
+    if "eigenvalue" in table:
+        return Spectra(table["eigenvalue"].values, table["noise_variance"].values, "mode", *true)
+    diagonal = np.arange(law.n_modes)
+    noise = table["noise_covariance"].values[diagonal, diagonal]
+    return Spectra(law.eigenmodes()["decay_rate"].values, noise, "eigenmode", *true)
+
+
+def _true_spectra(law: Law, truth: SpectralSPDE) -> tuple[Array, Array]:
+    """Decay rates and noise variances of an equation, in the order of the law's."""
+    n = min(law.n_modes, truth.n_modes)
+    if "eigenvalue" in law.parameters:
+        return np.diag(truth.drift_matrix)[:n], truth.noise_variance[:n]
+    # A pair of complex eigenvalues is one eigenmode.
+    eigenvalues = np.linalg.eigvals(truth.drift_matrix[:n, :n])
+    return np.sort(eigenvalues[eigenvalues.imag >= 0].real), truth.noise_variance[:n]
+
+
+def spectra_chart(laws: Mapping[str, Law], truth: SpectralSPDE | None = None) -> Chart:
+    """Both spectra of linear laws on logarithmic axes, and where the truth is known, errors.
+
+    The errors are in units of the standard error: decades hide an error of 10 %.
+    """
+    numbers = {name: spectra(law, truth) for name, law in laws.items()}
+    linear = {name: of_law for name, of_law in numbers.items() if of_law is not None}
+    first = next(iter(linear.values()))
+    level = 100 * float(next(iter(laws.values())).parameters.attrs["interval_level"])
+    above, below = [], []
+    for which, title in (("decay", "eigenvalue λₙ"), ("noise", "noise variance qₙ")):
+        unit = first.unit if which == "decay" else "mode"
+        true, marks = getattr(first, f"true_{which}"), []
+        n = np.arange(1, max(len(getattr(one, which)) for one in linear.values()) + 1)
+        if truth is not None:
+            marks = [Line(n[: len(true)], true[: len(n)], "truth", "data", "--", "O", 1.3, 11)]
+        errors: list[Any] = [Band((n[0] - 0.5, n[-1] + 0.5), [-Z95] * 2, [Z95] * 2, colour="axis")]
+        for i, (name, one) in enumerate(linear.items()):
+            colour, symbol = LAW_LOOKS[i]
+            values = getattr(one, which)
+            x = n[: len(values)] + apart(i, len(linear), LAW_DISTANCE)
+            label = name if len(linear) > 1 else f"learned, {level:g} % interval"
+            marks.append(Line(x, values[:, 0], label, colour, "", symbol, error=error_bars(values)))
+            z = _standard_errors(values, true)
+            errors.append(Line(x[: len(z)], z, "", colour, "", symbol))
+        limits = float(n[0]) - 0.6, float(n[-1]) + 0.6
+        bottom: dict[str, Any] = {"x": f"{unit} n", "whole": True, "x_range": limits}
+        above.append(
+            Panel(marks, y=title, log=True, **(bottom if truth is None else {"x_range": limits}))
+        )
+        reach = max([3.5, *(1.1 * np.nanmax(np.abs(e.y), initial=0.0) for e in errors[1:])])
+        below.append(Panel(errors, y="z-score", y_range=(-reach, reach), height=110, **bottom))
+    caption = (
+        f"Eigenvalues and noise variances with {level:g} % intervals, on logarithmic axes. A "
+        "missing bar means that the data do not determine the parameter."
+    )
+    caption += " Below: error in standard errors; 95 % of them should lie in the grey band." * (
+        truth is not None
+    )
+    return Chart("spectra", caption, (above,) if truth is None else (above, below))
+
+
+def _standard_errors(values: Array, true: Array) -> Array:
+    """Errors in standard errors; NaN where the data do not determine a number."""
+    n = min(len(true), len(values))
+    estimate, stderr = values[:n, :2].T
+    # An infinite standard error would draw an undetermined number as a perfect one, at zero.
+    determined = (stderr > 0) & np.isfinite(stderr)
+    return np.divide(estimate - true[:n], stderr, out=np.full(n, np.nan), where=determined)
 
 
 def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
@@ -55,58 +157,9 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         got = "coupled modes" if "drift" in law.parameters else "other dynamics"
         fix = "draw it with spdelaw.report.plot_operator, or law.sample(...)"
         raise InputError("law", expected=expected, got=got, fix=fix)
-    numbers = cast("Spectra", spectra(law, None if truth is None else _equation(law, truth)))
-    panels = (
-        (numbers.decay, numbers.true_decay, r"eigenvalue $\lambda_n$"),
-        (numbers.noise, numbers.true_noise, r"noise variance $q_n$"),
-    )
-    rows = 1 if truth is None else 2
-    with style():
-        figure = new_figure(1.75 * COLUMN, (0.6 if truth is None else 0.85) * COLUMN)
-        ratios = (3.0, 1.2)[:rows]
-        axes = figure.subplots(rows, 2, sharex=True, squeeze=False, height_ratios=ratios)
-        for column, (values, true, label) in enumerate(panels):
-            _draw_spectrum(axes[0, column], values, true, _label(law))
-            axes[0, column].set_ylabel(label)
-            if truth is not None:
-                _draw_errors(axes[1, column], values, true)
-            axes[-1, column].set_xlabel("mode n")
-            axes[-1, column].set_xlim(0.4, law.n_modes + 0.6)
-            axes[-1, column].locator_params(axis="x", integer=True)
-        axes[0, 0].legend(loc="best")
-    return figure
-
-
-def _draw_spectrum(ax: Axes, values: np.ndarray, true: np.ndarray, label: str) -> None:
-    mode = np.arange(1, len(values) + 1)
-    if len(true):
-        ax.plot(
-            mode, true, color=CLOSED_FORM, linestyle="--", marker="o", markersize=6,
-            markerfacecolor="none", linewidth=1.0, label="truth", zorder=2,
-        )  # fmt: skip
-    ax.errorbar(
-        mode, values[:, 0], yerr=error_bars(values), color=SAMPLE, fmt="o",
-        markersize=2.8, elinewidth=1.2, capsize=2.5, zorder=3, label=label,
-    )  # fmt: skip
-    ax.set_yscale("log")
-
-
-def _draw_errors(ax: Axes, values: np.ndarray, true: np.ndarray) -> None:
-    """Decades hide an error of 10 %; standard errors do not."""
-    estimate, stderr = values.T[:2]
-    # An infinite standard error would draw an undetermined number as a perfect one, at zero.
-    determined = (stderr > 0) & np.isfinite(stderr)
-    z = np.divide(estimate - true, stderr, out=np.full_like(true, np.nan), where=determined)
-    ax.axhspan(-Z95, Z95, color="#EDEDED", linewidth=0, zorder=0)
-    ax.axhline(0.0, color=CLOSED_FORM, linestyle="--", linewidth=1.0)
-    ax.plot(np.arange(1, len(z) + 1), z, "o", color=SAMPLE, markersize=3.0)
-    reach = max(3.5, 1.1 * float(np.nanmax(np.abs(z), initial=0.0)))
-    ax.set(ylabel="z-score", ylim=(-reach, reach), yticks=(-2, 0, 2))
-
-
-def _label(law: Law) -> str:
-    level = 100 * float(law.parameters.attrs["interval_level"])
-    return f"learned, {level:g} % interval"
+    chart = spectra_chart({"law": law}, None if truth is None else _equation(law, truth))
+    heights = None if truth is None else (3.0, 1.2)
+    return draw(chart, (1.75 * COLUMN, (0.6 if truth is None else 0.85) * COLUMN), None, heights)
 
 
 def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
@@ -119,6 +172,36 @@ def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
             else type(truth).__name__, fix="pass sl.catalogue.heat(n_modes=50)",
         )  # fmt: skip
     return equation
+
+
+def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
+    """Draw learned over true eigenvalues and noise variances of up to six laws.
+
+    Intervals are drawn where a law has them; on the line at 1 a number is right.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> from spdelaw.report import plot_ratios
+        >>> heat = sl.catalogue.heat(n_modes=4)
+        >>> law = sl.fit(sl.simulate(heat, 20, seed=0), heat.domain, 4)
+        >>> len(plot_ratios({"exact": law}, heat).axes)
+        2
+    """
+    if not 1 <= len(laws) <= len(LAW_LOOKS):
+        expected, got = f"one to {len(LAW_LOOKS)} laws by name", str(len(laws))
+        raise InputError("laws", expected=expected, got=got, fix="pass {'exact': law}")
+    panels = []
+    for name, y in (("eigenvalue", "learned λₙ / true"), ("noise_variance", "learned qₙ / true")):
+        most = max(law.n_modes for law in laws.values())
+        marks = [Line([0.5, most + 0.5], [1.0, 1.0], "", "muted", "--", width=1.3)]
+        true = getattr(truth, "eigenvalues" if name == "eigenvalue" else name)
+        for i, (label, law) in enumerate(laws.items()):
+            values = law.parameters[name].values / np.asarray(true)[: law.n_modes, None]
+            x = np.arange(1, law.n_modes + 1) + apart(i, len(laws), LAW_DISTANCE)
+            colour, symbol = LAW_LOOKS[i]
+            marks.append(Line(x, values[:, 0], label, colour, "", symbol, error=error_bars(values)))
+        panels.append(Panel(marks, x="mode n", y=y, log=True, whole=True))
+    return draw(Chart("ratios", "", (panels,)), (1.75 * COLUMN, 0.7 * COLUMN))
 
 
 # ---------- The energy of each mode under a law
@@ -137,12 +220,9 @@ def plot_law_energy(law: Law, time: float | None = None) -> Figure:
     """
     at = float(law.times[-1] if time is None else time)
     energy = law.equation.energy_spectrum([at]).values[0, : law.n_modes]
-    with style():
-        ax = axes_for(None)
-        ax.plot(np.arange(1, law.n_modes + 1), energy, "o-", color=SAMPLE, markersize=3)
-        ax.set(yscale="log", xlabel="mode n", ylabel=rf"energy $E\,c_n^2$ at t = {at:g}")
-        ax.locator_params(axis="x", integer=True)
-    return figure_of(ax)
+    line = Line(np.arange(1, law.n_modes + 1), energy, symbol="o")
+    panel = Panel((line,), x="mode n", y=f"energy E cₙ² at t = {at:g}", log=True, whole=True)
+    return draw(Chart("energy", "", ((panel,),)))
 
 
 # ---------- Matrices of drift and noise, and eigenvalues of the drift
@@ -168,114 +248,31 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
     """
     truth = None if truth is None else _equation(law, truth)
     d = law.linear.leading(law.n_modes)
-    drift, noise = operators.as_matrix(d.drift), operators.as_matrix(d.noise)
-    with style():
-        figure = new_figure(2.5 * COLUMN, 0.72 * COLUMN)
-        left, middle, right = figure.subplots(1, 3)
-        _draw_matrix(left, drift, _interval_holds_zero(law, "drift"), "drift")
-        left.set(xlabel="from mode", ylabel="to mode")
-        _draw_matrix(
-            middle, noise, _interval_holds_zero(law, "noise_covariance"), "noise covariance"
-        )
-        _draw_eigenvalues(right, law, truth)
-    return figure
-
-
-def _interval_holds_zero(law: Law, name: str) -> np.ndarray:
-    """Entries that were estimated and whose interval holds zero."""
-    if name not in law.parameters:
-        return np.zeros((law.n_modes, law.n_modes), bool)
-    _, stderr, lower, upper = np.moveaxis(law.parameters[name].values, -1, 0)
-    return (stderr > 0) & (lower < 0) & (upper > 0)
-
-
-def _draw_matrix(ax: Axes, matrix: np.ndarray, is_open: np.ndarray, title: str) -> None:
-    reach = float(np.abs(matrix).max())
-    mode = np.arange(1, len(matrix) + 1)
-    image = ax.imshow(
-        matrix, cmap="RdBu_r", vmin=-reach, vmax=reach,
-        extent=(0.5, len(matrix) + 0.5, len(matrix) + 0.5, 0.5),
-    )  # fmt: skip
-    rows, columns = np.nonzero(is_open)
-    ax.plot(mode[columns], mode[rows], ".", color="#333333", markersize=3)
-    ax.set(title=title, xlabel="mode", ylabel="mode")
-    ax.locator_params(integer=True)
-    ax.grid(False)
-    ax.figure.colorbar(image, ax=ax, shrink=0.85)
-
-
-def _draw_eigenvalues(ax: Axes, law: Law, truth: SpectralSPDE | None) -> None:
+    panels = [
+        _matrix_panel(law, operators.as_matrix(d.drift), "drift", "from mode", "to mode"),
+        _matrix_panel(law, operators.as_matrix(d.noise), "noise_covariance", "mode", "mode"),
+    ]
+    marks = []
     if truth is not None:
         mu = np.linalg.eigvals(truth.drift_matrix[: law.n_modes, : law.n_modes])
         mu = mu[mu.imag >= 0]
-        ax.plot(
-            mu.real, mu.imag, linestyle="none", marker="o", markersize=7, markerfacecolor="none",
-            color=CLOSED_FORM, label="truth",
-        )  # fmt: skip
+        marks.append(Line(mu.real, mu.imag, "truth", "data", "", "O", size=12))
     modes, level = law.eigenmodes(), 100 * float(law.parameters.attrs["interval_level"])
     x, y = modes["decay_rate"].values, modes["frequency"].values
-    ax.errorbar(
-        x[:, 0], y[:, 0], xerr=error_bars(x), yerr=error_bars(y), fmt="o", color=SAMPLE,
-        markersize=3, elinewidth=1.2, capsize=2.5, label=f"learned, {level:g} % interval",
-    )  # fmt: skip
-    ax.set(title="eigenvalues of the drift", xlabel="decay rate", ylabel="frequency [rad/time]")
-    ax.set_xlim(left=0.0)
-    ax.legend(loc="best")
+    label = f"learned, {level:g} % interval"
+    marks.append(Line(x[:, 0], y[:, 0], label, "law", "", "o", error=error_bars(y),
+                      x_error=error_bars(x)))  # fmt: skip
+    panels.append(Panel(marks, "eigenvalues of the drift", "decay rate", "frequency [rad/time]"))
+    return draw(Chart("operator", "", (panels,)), (2.5 * COLUMN, 0.72 * COLUMN))
 
 
-# ---------- Ratios of learned to true parameters of several laws
-
-
-#: Okabe and Ito's colours with a marker each: six laws remain distinct in print.
-LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"), ("#CC79A7", "^"), ("#E69F00", "v"),
-         ("#595959", "P"))  # fmt: skip
-
-
-def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
-    """Draw learned over true eigenvalues and noise variances of up to six laws.
-
-    Intervals are drawn where a law has them; on the line at 1 a number is right.
-
-    Example:
-        >>> import spdelaw as sl
-        >>> from spdelaw.report import plot_ratios
-        >>> heat = sl.catalogue.heat(n_modes=4)
-        >>> law = sl.fit(sl.simulate(heat, 20, seed=0), heat.domain, 4)
-        >>> len(plot_ratios({"exact": law}, heat).axes)
-        2
-    """
-    if not 1 <= len(laws) <= len(LOOKS):
-        expected, got = f"one to {len(LOOKS)} laws by name", str(len(laws))
-        raise InputError("laws", expected=expected, got=got, fix="pass {'exact': law}")
-    with style():
-        figure = new_figure(1.75 * COLUMN, 0.7 * COLUMN)
-        left, right = figure.subplots(1, 2, sharex=True)
-        for ax, name, true in (
-            (left, "eigenvalue", truth.eigenvalues),
-            (right, "noise_variance", truth.noise_variance),
-        ):
-            _draw_ratios(ax, laws, name, np.asarray(true))
-        left.set_ylabel(r"learned $\lambda_n$ / true")
-        right.set_ylabel(r"learned $q_n$ / true")
-        left.legend(loc="best")
-    return figure
-
-
-def _draw_ratios(ax: Axes, laws: Mapping[str, Law], name: str, true: np.ndarray) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    ax.axhline(1.0, color=GREY, linewidth=1.0, linestyle="--")
-    for i, (label, law) in enumerate(laws.items()):
-        values = law.parameters[name].values / true[: law.n_modes, None]
-        at = np.arange(1, law.n_modes + 1) + 0.14 * (i - 0.5 * (len(laws) - 1))
-        color, marker = LOOKS[i]
-        ax.errorbar(
-            at, values[:, 0], yerr=error_bars(values), color=color, fmt=marker,
-            markersize=4.0, elinewidth=1.0, capsize=2.0, label=label,
-        )  # fmt: skip
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.set_xlabel("mode n")
-    ax.locator_params(axis="x", integer=True)
+def _matrix_panel(law: Law, matrix: Array, name: str, x: str, y: str) -> Panel:
+    """A matrix with its first row on top; dots where the interval of an entry holds zero."""
+    mode = np.arange(1, len(matrix) + 1)
+    marks: list[Any] = [Image(mode, mode, matrix.T, symmetric_scale(matrix), bar=True)]
+    if name in law.parameters:
+        _, stderr, lower, upper = np.moveaxis(law.parameters[name].values, -1, 0)
+        rows, columns = np.nonzero((stderr > 0) & (lower < 0) & (upper > 0))
+        marks.append(Line(mode[columns], mode[rows], "", "ink", "", "o", size=3))
+    ends = len(matrix) + 0.5, 0.5
+    return Panel(marks, name.replace("_", " "), x, y, whole=True, y_range=ends, x_range=ends[::-1])

@@ -8,22 +8,13 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.domains import hermite
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.hermite import Line, Plane
 from spdelaw.errors import DataError
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.figures.numbers import Z95
-from spdelaw.report.figures.style import (
-    CLOSED_FORM,
-    COLUMN,
-    GREY,
-    SAMPLE,
-    as_paths,
-    axes_for,
-    figure_of,
-    new_figure,
-    style,
-)
+from spdelaw.report.figures.charts import Z95, Band, Chart, Line, Panel
+from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.style import COLUMN, as_paths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -238,36 +229,24 @@ def plot_energy_spectrum(
     t, mode = float(c["time"]), c["mode"].values
     sample = energy(c)
     exact = equation.energy_spectrum([t]).values[0, : len(mode)]
-    with style():
-        top, bottom = (ax, None) if ax is not None else _spectrum_axes()
-        top.plot(mode, exact, color=CLOSED_FORM, linestyle="--", label="closed form", zorder=2)
-        _draw_estimates(top, mode, sample, f"{c.sizes['path']} paths, 95 % interval")
-        top.set(yscale="log", ylabel=rf"energy $E\,c_n^2$ at t = {t:g}", xlim=(0.4, mode[-1] + 0.6))
-        top.legend(loc="upper right")
-        if bottom is not None:
-            bottom.axhline(1.0, color=CLOSED_FORM, linestyle="--")
-            _draw_estimates(
-                bottom, mode, Estimate(sample.value / exact, sample.error / exact), None
-            )
-            bottom.set_ylabel("ratio")
-        (bottom or top).set_xlabel("mode n")
-        (bottom or top).locator_params(axis="x", integer=True)
-    return figure_of(top)
-
-
-def _spectrum_axes() -> tuple[Axes, Axes]:
-    """Spectrum above, ratio to the closed form below: decades hide an error of 10 %."""
-    figure = new_figure(COLUMN, 0.9 * COLUMN)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
-    return top, bottom
-
-
-def _draw_estimates(ax: Axes, mode: np.ndarray, sample: Estimate, label: str | None) -> None:
+    label = f"{c.sizes['path']} paths, 95 % interval"
     low, high = sample.interval()
-    ax.errorbar(
-        mode, sample.value, yerr=np.stack([sample.value - low, high - sample.value]),
-        color=SAMPLE, fmt="o", markersize=2.5, elinewidth=1.0, zorder=3, label=label,
+    bars = np.stack([sample.value - low, high - sample.value])
+    closed: dict[str, Any] = {"colour": "law", "dash": "--", "width": 1.5}
+    points: dict[str, Any] = {"colour": "data", "dash": "", "symbol": "o", "size": 5}
+    limits = 0.4, float(mode[-1]) + 0.6
+    top = Panel(
+        (Line(mode, exact, "closed form", **closed),
+         Line(mode, sample.value, label, error=bars, **points)),
+        y=f"energy E cₙ² at t = {t:g}", log=True, whole=True, x_range=limits,
     )  # fmt: skip
+    # The ratio is below: decades hide an error of 10 %.
+    bottom = Panel(
+        (Line(limits, [1.0, 1.0], **closed),
+         Line(mode, sample.value / exact, error=bars / exact, **points)),
+        x="mode n", y="ratio", whole=True, x_range=limits,
+    )  # fmt: skip
+    return draw(Chart("energy", "", ((top,), (bottom,))), (COLUMN, 0.9 * COLUMN), ax, (3, 1.2))
 
 
 # ---------- The spatially averaged variance over time
@@ -300,21 +279,17 @@ def plot_variance(
     grid = domain.places(fields).points
     sample = averaged_variance(fields, domain)
     exact = domain.flatten(equation.variance(time, grid)).values @ spatial_weights(domain, grid)
-    with style():
-        ax = axes_for(ax)
-        ax.fill_between(
-            time, *sample.interval(), color=SAMPLE, alpha=0.25, linewidth=0, label="95 % band"
-        )
-        ax.plot(time, sample.value, color=SAMPLE, label=f"{fields.sizes['path']} paths")
-        ax.plot(time, exact, color=CLOSED_FORM, linestyle="--", label="closed form")
-        ax.set(xlabel="time", ylabel="spatially averaged variance")
-        ax.set_title(_variance_formula(equation), color=GREY)
-        ax.set_ylim(bottom=0.0)
-        ax.legend(loc="lower right")
-    return figure_of(ax)
+    marks = (
+        Band(time, *sample.interval(), "95 % band", "data", 0.25),
+        Line(time, sample.value, f"{fields.sizes['path']} paths", "data"),
+        Line(time, exact, "closed form", "law", "--"),
+    )
+    y = "spatially averaged variance"
+    panel = Panel(marks, _variance_formula(equation), "time", y, from_zero=True)
+    return draw(Chart("variance", "", ((panel,),)), ax=ax)
 
 
 def _variance_formula(equation: SpectralSPDE) -> str:
-    if isinstance(equation.domain, Line | Plane):
+    if isinstance(equation.domain, hermite.Line | hermite.Plane):
         return r"$\int \mathrm{Var}\,X(t,x)\,\gamma(x)\,dx$ over the grid"
     return r"$|D|^{-1} \int_D \mathrm{Var}\,X(t,x)\,dx$"

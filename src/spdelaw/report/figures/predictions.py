@@ -1,57 +1,75 @@
-"""Forecasts, reconstructions, innovations and skill."""
+"""Forecasts, innovations, calibration and skill."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.checks import instance, one_of
 from spdelaw.errors import DataError
 from spdelaw.evaluation.checks.verdict import ModelCheck
 from spdelaw.evaluation.forecast_skill import SCORES, Skill
-from spdelaw.report.figures.fields import (
-    axis_names,
-    colour_scale,
-    draw_image,
-    draw_map,
-    is_map,
-    map_shape,
-    moments_of,
-    nearest,
-    one_path,
-    space_names,
-    time_text,
+from spdelaw.report.figures.charts import (
+    Z95,
+    Band,
+    Bars,
+    Chart,
+    Control,
+    Line,
+    Panel,
+    apart,
+    fan,
 )
-from spdelaw.report.figures.numbers import (
-    BINS,
-    InnovationStatistics,
-    forecast_fan,
-    innovation_statistics,
-    skill_curves,
-)
-from spdelaw.report.figures.style import (
-    CLOSED_FORM,
-    COLUMN,
-    GREY,
-    SAMPLE,
-    axes_for,
-    figure_of,
-    new_figure,
-    style,
-)
+from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.fields import moments_of, nearest, one_path, space_names
+from spdelaw.report.figures.style import COLUMN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Array = np.ndarray
+
 
 # ---------- A forecast at one point with its bands
 
 
-#: How dark each band is, by the probability inside.
-BAND_DARKNESS = {0.95: 0.18, 0.5: 0.38}
+def forecast_chart(
+    history: tuple[Any, Any],
+    future: tuple[Any, Any, Any],
+    later: tuple[Any, Any] | None,
+    titles: tuple[str, str],
+    place: str = "",
+    controls: tuple[Control, ...] = (),
+) -> Chart:
+    """History, forecast with 50 and 95 % bands, and later observations at one point.
+
+    Args:
+        history: times and values.
+        future: times, means and standard deviations.
+        later: times and observed values after the history; None where they are not known.
+        titles: of both axes.
+        place: name of the point.
+        controls: the slider that chooses the point.
+    """
+    times, mean, std = future
+    marks = [
+        Line(*history, "history", "muted", symbol="o", width=1.5, size=3),
+        *fan(times, mean, std),
+        Line(times, mean, "forecast mean"),
+    ]
+    if later is not None:
+        marks.append(Line(*later, "later observations", "data", symbol="o", width=1.5, size=3))
+    panel = Panel(marks, place, *titles, cursor=("", history[0][-1:]), height=320)
+    caption = (
+        "Forecast of one path from its first part, with 50 % and 95 % bands, and the later "
+        "observations."
+    )
+    return Chart("forecast", caption, ((panel,),), controls)
 
 
 def plot_forecast(
@@ -89,108 +107,72 @@ def plot_forecast(
     names = space_names(mean)
     mean = nearest(mean, point)
     at = tuple(float(mean[name]) for name in names)
-    std, before = nearest(std, at), nearest(observed, at)
-    with style():
-        ax = axes_for(ax) if ax is not None else new_figure(1.3 * COLUMN).add_subplot()
-        ax.plot(before["time"], before, color=GREY, linewidth=1.1, label="history")
-        _draw_fan(ax, mean, std)
-        ax.plot(mean["time"], mean, color=SAMPLE, label="forecast mean")
-        if truth is not None:
-            later = nearest(one_path("truth", truth, path), at)
-            ax.plot(later["time"], later, color=CLOSED_FORM, linewidth=1.1, label="what happened")
-        ax.axvline(before["time"].values[-1], color=GREY, linewidth=0.8, linestyle=":")
-        ax.set(xlabel="time", ylabel=_quantity(observed))
-        if before["time"].dtype.kind == "M":
-            ax.tick_params(axis="x", rotation=30)
-        title = ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True))
-        ax.set_title(title, color=GREY)
-        ax.legend(loc="best", ncols=2)
-    return figure_of(ax)
-
-
-def _quantity(fields: xr.DataArray) -> str:
-    units = fields.attrs.get("units")
-    return f"{fields.name or 'field'}" + (f" [{units}]" if units else "")
-
-
-def _draw_fan(ax: Axes, mean: xr.DataArray, std: xr.DataArray) -> None:
-    for probability, ends in forecast_fan(mean, std).bands.items():
-        ax.fill_between(
-            mean["time"], *ends, color=SAMPLE, alpha=BAND_DARKNESS[probability],
-            linewidth=0, label=f"{100 * probability:g} % band",
-        )  # fmt: skip
-
-
-# ---------- One path: observed, reconstructed, and its standard deviation
-
-
-def plot_reconstruction(
-    observed: xr.DataArray, reconstruction: xr.Dataset, path: int = 0, time: float | None = None
-) -> Figure:
-    """Draw one path as observed (gaps in grey), its reconstructed mean and the std of that.
-
-    Over time and space; in two dimensions as maps at one time.
-
-    Args:
-        observed: fields (path, time, x); NaN is missing.
-        reconstruction: of the same paths, from ``law.reconstruct``.
-        path: position of the path to draw.
-        time: of maps; the nearest one is drawn, the middle one by default.
-
-    Example:
-        >>> import spdelaw as sl
-        >>> from spdelaw.report import plot_reconstruction
-        >>> equation = sl.catalogue.heat(n_modes=2)
-        >>> data = sl.simulate(equation, 8, seed=0)
-        >>> law = sl.fit(data, equation.domain, 2)
-        >>> gappy = sl.mask(data, "blocks", 0.3, seed=0)
-        >>> figure = plot_reconstruction(gappy, law.reconstruct(gappy))
-        >>> [ax.get_title("left") for ax in figure.axes[:3]]
-        ['observed, 30 % missing', 'reconstructed mean', 'standard deviation']
-    """
-    field = one_path("observed", observed, path)
-    mean, std = moments_of("reconstruction", reconstruction, path)
-    if not np.isfinite(field).any():
-        expected = "at least one value to draw"
-        raise DataError("observed", expected=expected, got="NaN only", fix="choose another path")
-    maps = is_map(field)
-    if maps:
-        field, mean, std = (_at_time(array, time) for array in (field, mean, std))
-    both = np.concatenate([field.values.ravel(), mean.values.ravel()])
-    top = float(std.max())
-    sure: dict[str, Any] = {"cmap": "cividis", "vmin": 0.0, "vmax": top if top > 0 else 1.0}
-    missing = 100 * float(np.isnan(field.values).mean())
-    with style():
-        figure = new_figure(7.4, 0.8 + 1.7 * map_shape(field) if maps else 2.5)
-        figure.set_layout_engine("compressed" if maps else "constrained")
-        draw = draw_map if maps else draw_image
-        row = figure.subplots(1, 3, sharex=True, sharey=True)
-        scale = colour_scale(both)
-        draw(row[0], field, scale)
-        image = draw(row[1], mean, scale)
-        spread = draw(row[2], std, sure)
-        titles = (f"observed, {missing:.3g} % missing", "reconstructed mean", "standard deviation")
-        right, up = axis_names(field) if maps else ("time", str(field.dims[-1]))
-        for ax, title in zip(row, titles, strict=True):
-            ax.set(title=title, xlabel=right)
-            if not maps and field["time"].dtype.kind == "M":
-                ax.tick_params(axis="x", rotation=45)
-        row[0].set_ylabel(f"{time_text(field['time'].values)}\n{up}" if maps else up)
-        for bar in (
-            figure.colorbar(image, ax=list(row[:2]), extend="both", pad=0.01, aspect=25),
-            figure.colorbar(spread, ax=row[2], pad=0.02, aspect=25),
-        ):
-            bar.outline.set_visible(False)
-    return figure
-
-
-def _at_time(fields: xr.DataArray, time: float | None) -> xr.DataArray:
-    if time is None:
-        return fields.isel(time=fields.sizes["time"] // 2)
-    return fields.sel(time=time, method="nearest")
+    later = None if truth is None else nearest(one_path("truth", truth, path), at)
+    before, units = nearest(observed, at), observed.attrs.get("units")
+    chart = forecast_chart(
+        (before["time"].values, before.values),
+        (mean["time"].values, mean.values, nearest(std, at).values),
+        None if later is None else (later["time"].values, later.values),
+        ("time", f"{observed.name or 'field'}" + (f" [{units}]" if units else "")),
+        ", ".join(f"{name} = {x:.3g}" for name, x in zip(names, at, strict=True)),
+    )
+    return draw(chart, (1.3 * COLUMN, 0.7 * COLUMN), ax)
 
 
 # ---------- Innovations of data under a law: distribution and correlation
+
+
+#: Bins of the histogram and lags of the correlations.
+BINS, LAGS = 20, 10
+
+
+def innovations_chart(check: ModelCheck) -> Chart:
+    """Histogram of ``Phi(z)`` of the innovations z, and their correlation in time.
+
+    The bands hold 95 % of histograms, bin by bin, and of correlations, lag by lag, of innovations
+    that are independent and standard normal.
+    """
+    z = check.innovations
+    observed = z[~np.isnan(z)]
+    n = max(observed.size, 1)
+    edges = np.linspace(0.0, 1.0, BINS + 1)
+    density = np.histogram(scipy.special.ndtr(observed), edges)[0] / n * BINS
+    reach = float(Z95 * np.sqrt((BINS - 1) / n))
+    left = (
+        Bars(0.5 * (edges[1:] + edges[:-1]), density),
+        Band([0, 1], [1 - reach] * 2, [1 + reach] * 2, colour="axis", darkness=0.35),
+        Line([0, 1], [1, 1], dash="--", width=1.5),
+    )
+    lags, correlation, allowed = _autocorrelations(z)
+    right = [
+        Band(lags, -allowed, allowed, colour="axis"),
+        *(Line(lags, one, colour="data", symbol="o", width=1, size=4) for one in correlation),
+    ]
+    caption = (
+        "Left: histogram of the probability integral transform (PIT), with its 95 % band. "
+        f"Right: autocorrelation of the innovations, one line per {check.unit}, with its 95 % band."
+    )
+    panels = (
+        Panel(left, "flat if calibrated", "probability integral transform", "density",
+              x_range=(0, 1), from_zero=True, height=260),
+        Panel(right, "zero if the model is right", "lag in time steps", "correlation", whole=True),
+    )  # fmt: skip
+    return Chart("innovations", caption, (panels,))
+
+
+def _autocorrelations(z: Array) -> tuple[Array, Array, Array]:
+    """Lags, correlation of each series with its past (series, lag), and 95 % reach by lag."""
+    lags = np.arange(1, max(1, min(LAGS, z.shape[1] - 2)) + 1)
+    correlation = np.full((z.shape[-1], len(lags)), np.nan)
+    pairs = np.zeros((z.shape[-1], len(lags)))
+    square = np.nansum(z**2, (0, 1)) / np.maximum((~np.isnan(z)).sum((0, 1)), 1)
+    for i, lag in enumerate(lags):
+        product = z[:, lag:] * z[:, :-lag]
+        pairs[:, i] = (~np.isnan(product)).sum((0, 1))
+        total = np.nansum(product, (0, 1))
+        enough = (pairs[:, i] > 0) & (square > 0)
+        correlation[enough, i] = total[enough] / pairs[enough, i] / square[enough]
+    return lags, correlation, Z95 / np.sqrt(np.maximum(np.median(pairs, axis=0), 1.0))
 
 
 def plot_innovations(check: ModelCheck) -> Figure:
@@ -208,50 +190,90 @@ def plot_innovations(check: ModelCheck) -> Figure:
         >>> [ax.get_xlabel() for ax in plot_innovations(card.check).axes]
         ['probability integral transform', 'lag in time steps']
     """
-    z = check.innovations
-    if not np.isfinite(z).any():
+    if not np.isfinite(check.innovations).any():
         got, fix = "none: no row determines all modes", "use fewer modes, or data with fewer gaps"
         raise DataError("check", expected="at least one innovation", got=got, fix=fix)
-    with style():
-        figure = new_figure(1.75 * COLUMN, 0.6 * COLUMN)
-        left, right = figure.subplots(1, 2)
-        statistics = innovation_statistics(z)
-        _draw_pit(left, statistics)
-        _draw_correlations(right, statistics, check.unit)
-    return figure
+    return draw(innovations_chart(check), (1.75 * COLUMN, 0.6 * COLUMN))
 
 
-def _draw_pit(ax: Axes, statistics: InnovationStatistics) -> None:
-    reach = statistics.density_reach
-    ax.bar(statistics.bins, statistics.density, width=0.92 / BINS, color=SAMPLE)
-    ax.axhspan(1 - reach, 1 + reach, color="#9E9E9E", alpha=0.35, linewidth=0)
-    ax.axhline(1.0, color=CLOSED_FORM, linestyle="--", linewidth=1.2)
-    ax.set(xlabel="probability integral transform", ylabel="density", xlim=(0, 1))
+# ---------- Calibration: share of held-out values inside intervals of each level
 
 
-def _draw_correlations(ax: Axes, statistics: InnovationStatistics, unit: str) -> None:
-    lags, reach = statistics.lags, statistics.correlation_reach
-    ax.fill_between(lags, -reach, reach, color="#EDEDED", linewidth=0)
-    for n, line in enumerate(statistics.correlation):
-        ax.plot(lags, line, "-o", color=SAMPLE, markersize=2.5, linewidth=0.8, alpha=0.7,
-                label=f"{unit} {n + 1}")  # fmt: skip
-    ax.set(xlabel="lag in time steps", ylabel="correlation")
-    ax.locator_params(axis="x", integer=True)
+#: Levels of the coverage curve.
+LEVELS = np.round(np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]]), 2)
+
+
+def coverage_chart(predicted: Mapping[str, tuple[Array, Array, Array]]) -> Chart:
+    """Share of held-out values inside the central intervals of the `LEVELS`, by task.
+
+    ``predicted`` are mean, standard deviation and truth of the values of each task; NaN is missing.
+    """
+    marks = [Line([0, 100], [0, 100], "ideal", "muted", "--", width=1.2)]
+    looks = (("law", "-"), ("data", ":"))
+    for (task, (mean, std, truth)), (colour, dash) in zip(predicted.items(), looks, strict=True):
+        there = ~np.isnan(truth) & (std > 0)
+        distance = np.abs(truth - mean)[there] / std[there]
+        inside = [(distance <= scipy.special.ndtri(0.5 + 0.5 * p)).mean() for p in LEVELS
+                  if len(distance)]  # fmt: skip
+        marks.append(
+            Line(100 * LEVELS[: len(inside)], 100 * np.array(inside), task, colour, dash, "o",
+                 size=5)
+        )  # fmt: skip
+    panel = Panel(marks, x="level of the interval (%)", y="values inside (%)", x_range=(0, 100),
+                  y_range=(0, 101), height=280)  # fmt: skip
+    caption = (
+        "Share of held-out values inside intervals of each level: on the diagonal if calibrated. "
+        "'forecast' holds out the second half of each path, 'gaps' a random fifth of the values. "
+        "The errors of one forecast are correlated, so with few paths the curve is uncertain."
+    )
+    return Chart("coverage", caption, ((panel,),))
 
 
 # ---------- Scores of forecasts by lead
 
 
-#: Okabe and Ito's colours, and marks that differ in black and white too.
+#: Colours, and marks that differ in black and white too.
 LOOKS = {
-    "law": (SAMPLE, "o"),
-    "climatology": (GREY, "s"),
-    "persistence": ("#E69F00", "^"),
-    "damped persistence": (CLOSED_FORM, "v"),
-    "LIM": ("#009E73", "D"),
+    "law": ("law", "o"),
+    "climatology": ("muted", "s"),
+    "persistence": ("third", "^"),
+    "damped persistence": ("data", "v"),
+    "LIM": ("second", "D"),
 }
-#: Names of the panels.
+#: Names of the scores.
 NAMES = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score [nats]"}
+#: Distance of two methods relative to the smallest step of leads.
+OFFSET_SHARE = 0.06
+
+
+def skill_chart(document: Mapping[str, Any], scores: tuple[str, ...] = ("rmse", "crps")) -> Chart:
+    """Scores by lead with intervals, from the plain form of a `spdelaw.evaluation.Skill`."""
+    leads, methods = np.asarray(document["leads"], float), document["scores"]
+    offset = OFFSET_SHARE * (float(np.diff(leads).min()) if len(leads) > 1 else 1.0)
+    panels = []
+    for score in scores:
+        marks = []
+        for k, (method, rows) in enumerate(methods.items()):
+            value, low, high = (
+                np.array([row[name] for row in rows[score]], float)
+                for name in ("estimate", "lower", "upper")
+            )
+            colour, symbol = LOOKS.get(method, ("muted", "x"))
+            x, bars = leads + apart(k, len(methods), offset), [value - low, high - value]
+            marks.append(Line(x, value, method, colour, "-", symbol, 2 if method == "law" else 1.2,
+                              error=np.maximum(bars, 0.0)))  # fmt: skip
+        if score.startswith("coverage"):
+            nominal = [int(score.split("_")[1]) / 100] * 2
+            marks.append(Line(leads[[0, -1]], nominal, "", "muted", ":", width=1.2))
+        unit = document.get("units", "") if score in ("rmse", "crps") else ""
+        name = NAMES.get(score, f"share inside {score.split('_')[-1]} % interval")
+        panels.append(Panel(marks, x="lead [steps]", y=name + (f" [{unit}]" if unit else ""),
+                            from_zero=score in ("rmse", "crps"), ticks=leads.tolist()))  # fmt: skip
+    caption = (
+        "Error of the mean and CRPS by lead, lower is better; bars are "
+        f"{100 * document['level']:.0f} % intervals from blocks of origins."
+    )
+    return Chart("skill", caption, (panels,))
 
 
 def plot_skill(found: Skill, score: str | None = None) -> Figure:
@@ -272,26 +294,5 @@ def plot_skill(found: Skill, score: str | None = None) -> Figure:
     """
     instance("found", found, Skill, "pass what sl.skill returned")
     scores = ("rmse", "crps") if score is None else (one_of("score", score, SCORES),)
-    with style():
-        figure = new_figure(1.25 * COLUMN * len(scores))
-        panels = np.atleast_1d(figure.subplots(1, len(scores)))
-        for ax, name in zip(panels, scores, strict=True):
-            _draw_score(ax, found, name)
-        panels[0].legend(loc="best")
-    return figure
-
-
-def _draw_score(ax: Axes, skill: Skill, score: str) -> None:
-    for name, curve in skill_curves(skill.to_dict(), score).items():
-        colour, mark = LOOKS.get(name, (GREY, "x"))
-        ax.errorbar(
-            curve.leads, curve.estimate, curve.bars, color=colour, marker=mark, markersize=4,
-            linewidth=1.2, elinewidth=0.9, label=name,
-        )  # fmt: skip
-    if score.startswith("coverage"):
-        nominal = int(score.split("_")[1])
-        ax.axhline(nominal / 100, color=GREY, linestyle=":", linewidth=0.9)
-    unit = skill.about["units"]
-    shown = NAMES.get(score, f"share inside {score.split('_')[-1]} % interval")
-    in_units = f" [{unit}]" if unit and score in ("rmse", "crps") else ""
-    ax.set(xlabel="lead [steps]", ylabel=shown + in_units, xticks=skill.table.lead.values)
+    chart = skill_chart(found.to_dict(), scores)
+    return draw(chart, (1.25 * COLUMN * len(scores), 0.7 * COLUMN))

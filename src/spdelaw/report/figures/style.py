@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,35 +24,17 @@ if TYPE_CHECKING:
 # ---------- The style of all figures, without changes to the settings of the process
 
 
-#: Okabe and Ito's colours, distinct with every common form of colour blindness.
-SAMPLE, CLOSED_FORM, GREY = "#0072B2", "#D55E00", "#595959"
+#: Files beside this package.
+ASSETS = resources.files("spdelaw.report")
+#: Colours by role: Okabe and Ito's on light ground, distinct with every common form of colour
+#: blindness, and lighter neighbours of the same hues on dark. Print has the light ones.
+PALETTES = json.loads(ASSETS.joinpath("palettes.json").read_text(encoding="utf-8"))
+PALETTE = PALETTES["light"]
+GREY = PALETTE["muted"]
 #: Dots per inch of a figure in a notebook.
 NOTEBOOK_DPI = 110
 #: Width in inches of a column of text; heights follow.
 COLUMN = 4.2
-
-STYLE: Any = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 9,
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "grid.color": "#E5E5E5",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.6,
-    "pdf.fonttype": 42,  # text stays text in a paper's PDF
-    "savefig.dpi": 200,
-    "svg.fonttype": "none",
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-}
 
 
 def require_figures() -> None:
@@ -62,11 +46,13 @@ def require_figures() -> None:
 def style() -> Iterator[None]:
     """Draw in the house style, and restore the caller's rcParams."""
     require_figures()
-    import matplotlib
+    import matplotlib.style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a notebook's own settings do not leak into the figure either
-        matplotlib.rcParams.update(STYLE)
+    # The settings of a notebook do not leak into the figure either.
+    with (
+        resources.as_file(ASSETS.joinpath("paper.mplstyle")) as file,
+        matplotlib.style.context(file, after_reset=True),
+    ):
         yield
 
 
@@ -75,11 +61,6 @@ def new_figure(width: float = COLUMN, height: float = 0.7 * COLUMN) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def axes_for(ax: Axes | None) -> Axes:
-    """The caller's axes, or the only ones of a new figure."""
-    return new_figure().add_subplot() if ax is None else ax
 
 
 def figure_of(ax: Axes) -> Figure:

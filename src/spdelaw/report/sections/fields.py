@@ -1,268 +1,225 @@
-"""Observed and reconstructed fields, and their difference, with a time slider."""
+"""Modes, reconstructed fields and samples: the data beside what the law says of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from spdelaw.report.data import Reconstructed, ReportData, curve, point_slider, reconstructed
-from spdelaw.report.maps import Canvas
-from spdelaw.report.plots import (
-    Bind,
+from spdelaw.report.data import ReportData
+from spdelaw.report.figures.charts import (
+    Z95,
+    Band,
+    Chart,
     Control,
-    Cursor,
-    Figure,
-    Section,
-    Swap,
-    TimeLabels,
-    axis,
-    colour_bar,
-    ground,
-    image,
-    layout,
-    panel_title,
-    scale,
+    Line,
+    Panel,
+    colour_scale,
     symmetric_scale,
     thinned,
 )
-
-# ---------- A map of the chosen variable, and one point over time
-
+from spdelaw.report.figures.fields import field_panel, mode_lines
+from spdelaw.report.maps import Canvas
+from spdelaw.report.sections.summary import mode_labels
 
 Array = np.ndarray
-Traces = list[dict[str, Any]]
 
-#: Most maps of one path and of all, most times and places of the line below them.
-MAPS, ALL_MAPS, TIMES, PLACES = 36, 48, 160, 40
-#: Variables that a map can show.
-MAP_CHOICES = (
-    "observed",
-    "reconstructed",
-    "observed minus reconstructed",
-    "half width of the 95 % band",
-)
-#: Pixels: height of the line plot, and of the gap between it and the map.
-LINE_HEIGHT, GAP_HEIGHT = 190, 105
-#: Share of the width for maps and line; the colour bar takes the remainder.
-MAP_WIDTH = [0.0, 0.94]
-#: Marker of a point on a map, visible on any colour.
-MARK = {"symbol": "circle", "size": 9, "color": "#ffffff", "line": {"color": "#000000", "width": 2}}
+#: Most times and points of an image, of the line below maps, and of the slider over points.
+IMAGE_TIMES, IMAGE_POINTS, LINE_TIMES, PLACES = 160, 100, 160, 40
+#: Most maps of one path and of all.
+MAPS, ALL_MAPS = 36, 48
+#: Largest numbers of modes of a map and of lines, and of points of a line.
+MAP_MODES, LINE_MODES, LINE_POINTS = 9, 4, 200
 
 
-def map_figure(material: ReportData, canvas: Canvas, paths: Reconstructed) -> Figure:
-    """A map with controls for its variable and time, and a line with one for its point."""
-    at, place_control = point_slider(material, paths.observed[0], PLACES)
-    most = min(MAPS, max(ALL_MAPS // len(paths.labels), 12))
-    maps, line = thinned(len(paths.times), most), thinned(len(paths.times), TIMES)
-    when, along = material.time_labels(paths.times[maps]), material.time_labels(paths.times[line])
-    start = len(maps) // 2
-    fields = _map_values(material, canvas, paths, maps)
-    # One point over time: (path, point, time).
-    observed, mean, reach = (np.swapaxes(array, 1, 2) for array in paths.at(line, at)[:3])
-    lines = {"low": mean - reach, "high": mean + reach, "line": mean, "seen": observed}
-    where = np.array([canvas.where(point) for point in at])
-    inner, up = _panel_heights(canvas)
-    traces, swaps = _map_traces(canvas, fields, start, up)
-    binds = [canvas.bind(len(traces) - 1, "map", ("show", "path", "time"))]
-    binds += [
-        Bind(len(traces) + i, "y", name, ("path", place_control.name))
-        for i, name in enumerate(lines)
-    ]
-    first = 0, place_control.start
-    traces += curve(along.positions, observed[first], mean[first], reach[first])
-    binds += [Bind(len(traces), name, name, (place_control.name,)) for name in "xy"]
-    traces.append(_place_marker(*where[place_control.start]))
-    arrays = {"map": fields, **lines}
-    if not paths.choice:
-        arrays = {"map": fields[:, 0], **{name: values[0] for name, values in lines.items()}}
-        binds = [_without_path(bind) for bind in binds]
-    controls = (Control("show", MAP_CHOICES, kind="select"), *paths.choice,
-                Control("time", when.texts, start), place_control)  # fmt: skip
-    titles = along.title, material.quantity
-    return Figure(
-        "fields", _caption(canvas), traces, _layout(canvas, titles, along.axis, inner, up),
-        inner + 78, controls=controls, binds=tuple(binds), swaps=tuple(swaps),
-        cursors=(Cursor("time", when.positions, ("4",)),),
-        arrays=arrays | {"x": where[:, 0], "y": where[:, 1]},
-        maps=((LINE_HEIGHT + GAP_HEIGHT, LINE_HEIGHT + GAP_HEIGHT + canvas.height()),),
-    )  # fmt: skip
+def labelled(name: str, values: Array, *dims: str) -> xr.DataArray:
+    """An array whose dims may be controls; a path alone is no choice."""
+    array = xr.DataArray(values, dims=dims, name=name)
+    return array.squeeze("path") if array.sizes.get("path") == 1 else array
 
 
-def _map_values(material: ReportData, canvas: Canvas, paths: Reconstructed, maps: Array) -> Array:
-    """Values of all maps, (variable, path, time, ...); NaN at points without observations."""
-    observed, mean, reach = (array[:, maps] for array in paths[:3])
-    parts = (observed, mean, observed - mean, np.broadcast_to(reach, observed.shape))
-    return np.stack(
-        [canvas.shown(np.where(material.ever_observed, array, np.nan)) for array in parts]
+# ---------- Shapes of the leading modes
+
+
+def modes_chart(data: ReportData) -> Chart:
+    """The first modes: one map with a list to choose from, or a few lines."""
+    n_fields, data = len(data.each), data.each[0]
+    n = min(MAP_MODES if data.canvas else LINE_MODES, data.law.n_modes // n_fields)
+    modes = data.domain.eigenfunctions(data.points, n)
+    modes = np.where(data.ever_observed[:, None], modes, np.nan)
+    caption = "The first modes over space, scaled so that the square of each has the integral 1."
+    names = mode_labels(data, n)
+    if data.canvas is None:
+        at = thinned(len(data.points), LINE_POINTS)
+        return Chart("modes", caption, ((mode_lines(data.points[at], modes[at], names,
+                                                    data.axes[0]),),))  # fmt: skip
+    maps = labelled("map", data.canvas.shown(modes.T), "mode", *"yx"[-data.canvas.at.ndim :])
+    panel = field_panel(maps, None, data.canvas, symmetric_scale(maps.values), bar=True)
+    control = Control("mode", names, kind="select")
+    return Chart("modes", f"{caption} {data.canvas.note}".strip(), ((panel,),), (control,))
+
+
+# ---------- Observed and reconstructed fields, and their difference
+
+
+def field_chart(data: ReportData) -> Chart:
+    """Images of all times with the profile at one, or a map with one point over time."""
+    at = data.together
+    paths = [data.path(i) for i in at]
+    observed, times = np.stack([path.values for path in paths]), paths[0]["time"].values
+    mean, std = data.reconstructed(at)
+    reach = Z95 * np.sqrt(std**2 + data.noise)
+    labels = [f"path {name}" for name in data.fields["path"].values[at]]
+    choice = (Control("path", labels, kind="select"),) if len(at) > 1 else ()
+    if data.canvas is None:
+        return _image_chart(data, times, observed, mean, reach, choice)
+    return _map_chart(data, data.canvas, times, observed, mean, reach, choice)
+
+
+def _band_marks(x: Any, numbers: dict[str, Array], at: Any, *dims: str) -> list[Any]:
+    """Band and mean of the law, and observations, as arrays that follow the controls."""
+    low, high, mean, observed = (
+        labelled(name, numbers[name][at], *dims) for name in ("low", "high", "line", "observed")
     )
+    return [
+        Band(x, low, high, "95 % band"),
+        Line(x, mean, "reconstructed"),
+        Line(x, observed, "observed", "data", "", "o", size=5),
+    ]
 
 
-def _caption(canvas: Canvas) -> str:
+def _image_chart(
+    data: ReportData, times: Array, observed: Array, mean: Array, reach: Array, choice: Any
+) -> Chart:
+    at = np.ix_(np.arange(len(mean)), thinned(len(times), IMAGE_TIMES),
+                thinned(len(data.points), IMAGE_POINTS))  # fmt: skip
+    when, points = data.time_labels(times[at[1].ravel()]), data.points[at[2].ravel()]
+    difference = observed - mean
+    both = colour_scale(np.concatenate([observed.ravel(), mean.ravel()]))
+    images = (
+        ("observed", observed, both, False),
+        ("reconstructed", mean, both, True),
+        ("observed minus reconstructed", difference, symmetric_scale(difference), True),
+    )
+    cursor = ("time", when.positions)
+    row = [
+        field_panel(labelled(title, values[at], "path", "t", "s"), when.positions, points, colours,
+                    bar=bar, title=title, x=when.title, y="" if i else data.axes[0], shared=i > 0,
+                    cursor=cursor)
+        for i, (title, values, colours, bar) in enumerate(images)
+    ]  # fmt: skip
+    numbers = {"low": mean - reach, "high": mean + reach, "line": mean, "observed": observed}
+    marks = _band_marks(points, numbers, at, "path", "time", "s")
+    ends = [f(numbers[k]) for f, k in ((np.nanmin, "low"), (np.nanmax, "high"))]
+    ends = [min(ends[0], np.nanmin(observed)), max(ends[1], np.nanmax(observed))]
+    margin = 0.04 * (ends[1] - ends[0])
+    profile = Panel(marks, x=data.axes[0], y=data.quantity, height=180,
+                    y_range=(float(ends[0] - margin), float(ends[1] + margin)))  # fmt: skip
+    caption = (
+        "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
+        "band in which 95 % of the observations should lie."
+    )
+    slider = Control("time", when.texts, len(when.texts) // 2)
+    return Chart("fields", caption, (row, (profile,)), (*choice, slider))
+
+
+def _map_chart(
+    data: ReportData, canvas: Canvas, times: Array, observed: Array, mean: Array, reach: Array,
+    choice: Any,
+) -> Chart:  # fmt: skip
+    points, slider = data.point_slider(observed[0], PLACES)
+    most = min(MAPS, max(ALL_MAPS // len(mean), 12))
+    maps, along = thinned(len(times), most), thinned(len(times), LINE_TIMES)
+    when, line_times = data.time_labels(times[maps]), data.time_labels(times[along])
+    parts = {
+        "observed": observed,
+        "reconstructed": mean,
+        "observed minus reconstructed": observed - mean,
+        "half width of the 95 % band": np.broadcast_to(reach, observed.shape),
+    }
+    values = np.stack(
+        [canvas.shown(np.where(data.ever_observed, v[:, maps], np.nan)) for v in parts.values()]
+    )
+    both = colour_scale(values[:2].ravel())
+    colours = (both, both, symmetric_scale(values[2]), colour_scale(values[3].ravel()))
+    cells = labelled("map", values, "show", "path", "time", *"yx"[-canvas.at.ndim :])
+    panel = field_panel(cells, None, canvas, colours, by="show", bar=True)
+    where = np.array([canvas.where(point) for point in points])
+    x, y = (labelled(name, where[:, i], slider.name) for i, name in enumerate("xy"))
+    # A white point with a dark rim is visible on any colour.
+    rim, mark = (Line(x, y, "", c, "", "o", size=s) for c, s in (("ink", 12), ("card", 8)))
+    panel = Panel((*panel.marks, rim, mark))
+    numbers = {"low": mean - reach, "high": mean + reach, "line": mean, "observed": observed}
+    swapped = {name: np.swapaxes(v, 1, 2) for name, v in numbers.items()}
+    at = np.ix_(np.arange(len(mean)), points, along)
+    marks = _band_marks(line_times.positions, swapped, at, "path", slider.name, "t")
+    below = Panel(marks, x=line_times.title, y=data.quantity, height=190,
+                  cursor=("time", when.positions))  # fmt: skip
     grey = "missing, or outside the domain" if canvas.is_grid else "missing"
     coast = "Coastline: Natural Earth. " if len(canvas.coast) else ""
-    return (
+    caption = (
         f"Above: the map at the chosen time; grey is {grey}. Below: the field over time at the "
         f"white mark, with the band in which 95 % of the observations should lie. {coast}"
         + canvas.note
     ).strip()
+    controls = (Control("show", tuple(parts), kind="select"), *choice,
+                Control("time", when.texts, len(maps) // 2), slider)  # fmt: skip
+    return Chart("fields", caption, ((panel,), (below,)), controls)
 
 
-def _without_path(bind: Bind) -> Bind:
-    index = tuple(name for name in bind.index if name != "path")
-    return Bind(bind.trace, bind.attribute, bind.array, index)
+# ---------- Draws beside observed paths
 
 
-def _map_traces(
-    canvas: Canvas, fields: Array, start: int, up: list[float]
-) -> tuple[Traces, list[Swap]]:
-    """Traces of the map, and the colours of each variable."""
-    shared = scale(fields[:2].ravel())
-    colours = (shared, shared, symmetric_scale(fields[2]), scale(fields[3].ravel()))
-    size: dict[str, Any] = {"len": 1.04 * (up[1] - up[0]), "y": 0.5 * (up[0] + up[1])}
-    first = {**shared, **colour_bar("", MAP_WIDTH[1] + 0.01, **size)}
-    traces = canvas.draw(fields[0, 0, start], "", **first)
-    inside, names = ("", ("zmin", "zmax")) if canvas.is_grid else ("marker.", ("cmin", "cmax"))
-    swaps = [
-        Swap(len(traces) - 1, inside + name, "show", [c[key] for c in colours])
-        for name, key in zip((*names, "colorscale"), ("zmin", "zmax", "colorscale"), strict=True)
+def samples_chart(data: ReportData) -> Chart:
+    """Observed paths and draws from the law on one colour scale: images, or maps."""
+    at = data.shown if data.canvas is None else data.together
+    paths = [data.path(i) for i in at]
+    drawn = [
+        data.drawn(data.law, i, path["time"].values, 1, data.seed + 1 + i)[0]
+        for i, path in zip(at, paths, strict=True)
     ]
-    return traces, swaps
+    if data.canvas is not None:
+        return _sample_maps(data, data.canvas, paths, drawn)
+    colours = colour_scale(np.concatenate([path.values.ravel() for path in paths]))
+    rows = []
+    for r, values in enumerate(([path.values for path in paths], drawn)):
+        row = []
+        for c, (path, one) in enumerate(zip(paths, values, strict=True)):
+            t, s = thinned(len(one), IMAGE_TIMES), thinned(one.shape[1], IMAGE_POINTS)
+            when = data.time_labels(path["time"].values[t])
+            title = f"draw {c + 1}" if r else f"data, path {path['path'].item()}"
+            row.append(
+                field_panel(one[np.ix_(t, s)], when.positions, data.points[s], colours, title=title,
+                            x=when.title if r else "", y="" if c else data.axes[0], shared=c > 0,
+                            bar=c == len(paths) - 1, height=180)
+            )  # fmt: skip
+        rows.append(row)
+    caption = "Observed paths (above) and draws from the law (below), on one colour scale."
+    return Chart("samples", caption, rows)
 
 
-def _place_marker(x: float, y: float) -> dict[str, Any]:
-    """The chosen point on the map."""
-    return {"type": "scatter", "mode": "markers", "x": [float(x)], "y": [float(y)],
-            "marker": MARK, "showlegend": False, "hoverinfo": "skip", "xaxis": "x",
-            "yaxis": "y"}  # fmt: skip
-
-
-def _panel_heights(canvas: Canvas) -> tuple[int, list[float]]:
-    """Pixels from the lowest axis to the top, and the part of them that is the map."""
-    high = canvas.height()
-    inner = LINE_HEIGHT + GAP_HEIGHT + high
-    return inner, [(LINE_HEIGHT + GAP_HEIGHT) / inner, 1.0]
-
-
-def _layout(
-    canvas: Canvas, titles: tuple[str, str], time: dict[str, Any], inner: int, up: list[float]
-) -> dict[str, Any]:
-    line = LINE_HEIGHT / inner
-    return layout(
-        **canvas.axes("", MAP_WIDTH, up, first=True),
-        xaxis4=axis(titles[0], domain=MAP_WIDTH, anchor="y4", **time),
-        yaxis4=axis(titles[1], domain=[0.0, line], anchor="x4"),
-        shapes=[ground("")] if canvas.is_grid else [],
-        margin={"l": 64, "r": 24, "t": 26, "b": 52},
-        legend={"orientation": "h", "x": 0, "y": line + 4 / inner, "yanchor": "bottom",
-                "bgcolor": "rgba(0,0,0,0)"},
-    )  # fmt: skip
-
-
-# ---------- Section: observed and reconstructed fields, and their difference
-#
-# A field over one coordinate is an image over time and space with the profile at the chosen time
-# below; elsewhere the panels are maps at that time.
-
-
-#: Most times and points of an image.
-IMAGE_TIMES, POINTS = 160, 100
-
-
-def field_section(material: ReportData) -> Section:
-    """Images of all times with the profile at one, or maps with one point over time."""
-    missing = 100 * material.missing
-    gaps = f"{missing:.3g} % of the values are missing (grey). " if missing else ""
-    lead = (
-        f"{gaps}The law fills gaps and removes observation noise. The difference should look like "
-        "noise without a pattern. The slider selects the time."
-    )
-    figures = []
-    for field_data in material.each:
-        paths, canvas = reconstructed(field_data), field_data.canvas
-        drawn = (
-            _image_figure(field_data, paths)
-            if canvas is None
-            else map_figure(field_data, canvas, paths)
-        )
-        figures.append(field_data.named(drawn))
-    return Section("fields", "Fields: observed, reconstructed, difference", lead, tuple(figures))
-
-
-def _image_figure(material: ReportData, paths: Reconstructed) -> Figure:
-    some = thinned(len(material.points), POINTS)
-    observed, mean, reach, times, labels = paths.at(thinned(len(paths.times), IMAGE_TIMES), some)
-    when, points = material.time_labels(times), material.points[some]
-    difference = observed - mean
-    colours = scale(np.concatenate([observed.ravel(), mean.ravel()]))
-    x, start = when.positions, len(when.positions) // 2
-    traces = [
-        image(observed[0], x, points, "", **colours),
-        image(mean[0], x, points, "2", **colours,
-              **colour_bar("", 0.625, len=0.56, y=0.72)),
-        image(difference[0], x, points, "3", **symmetric_scale(difference),
-              **colour_bar("", 1.005, len=0.56, y=0.72)),
-        *curve(points.tolist(), observed[0, start], mean[0, start], reach[0, start]),
-    ]  # fmt: skip
-    binds = [Bind(i, "z", name, ("path",)) for i, name in enumerate(("observed", "mean", "left"))]
-    for i, name in enumerate(("low", "high", "mean", "observed")):
-        binds.append(Bind(3 + i, "y", name, ("path", "time")))
-    return Figure(
-        "fields",
-        "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
-        "band in which 95 % of the observations should lie.",
-        traces,
-        _image_layout(material, when, _profile_limits(observed, mean, reach)),
-        620,
-        controls=(*paths.choice, Control("time", when.texts, start)),
-        binds=tuple(binds if len(labels) > 1 else _images_without_path(binds)),
-        cursors=(Cursor("time", x, ("", "2", "3")),),
-        arrays=_image_arrays(observed, mean, difference, reach, len(labels) > 1),
-    )
-
-
-def _image_arrays(
-    observed: Array, mean: Array, difference: Array, reach: Array, many: bool
-) -> dict[str, Array]:
-    arrays = {"low": mean - reach, "high": mean + reach, "mean": mean, "observed": observed}
-    if not many:
-        return {name: values[0] for name, values in arrays.items()}
-    return arrays | {"left": difference}
-
-
-def _images_without_path(binds: list[Bind]) -> list[Bind]:
-    return [Bind(b.trace, b.attribute, b.array, ("time",)) for b in binds if b.index[-1] == "time"]
-
-
-def _profile_limits(observed: Array, mean: Array, reach: Array) -> list[float]:
-    low = float(min(np.nanmin(observed), np.nanmin(mean - reach)))
-    high = float(max(np.nanmax(observed), np.nanmax(mean + reach)))
-    return [low - 0.04 * (high - low), high + 0.04 * (high - low)]
-
-
-def _image_layout(material: ReportData, when: TimeLabels, limits: list[float]) -> dict:
-    columns = ((0.0, 0.29), (0.325, 0.615), (0.70, 0.99))
-    titles = ("observed", "reconstructed", "observed minus reconstructed")
-    top = [0.46, 0.97]
-    axes: dict = {}
-    for i, domain in enumerate(columns):
-        n = str(i + 1) if i else ""
-        follows = {"matches": "y", "showticklabels": False} if i else {}
-        axes[f"xaxis{n}"] = axis(
-            when.title, domain=domain, anchor=f"y{n}", nticks=4, **when.axis, showgrid=False
-        )
-        axes[f"yaxis{n}"] = axis(
-            "" if i else material.axes[0], domain=top, anchor=f"x{n}", showgrid=False, **follows
-        )
-    return layout(
-        **axes,
-        xaxis4=axis(material.axes[0], domain=[0.0, 0.99], anchor="y4"),
-        yaxis4=axis(material.quantity, domain=[0.0, 0.29], anchor="x4", range=limits),
-        annotations=[
-            panel_title(t, c[0], top[1] + 0.005) for t, c in zip(titles, columns, strict=True)
-        ],
-        shapes=[ground(n) for n in ("", "2", "3")],
-        margin={"l": 64, "r": 60, "t": 36, "b": 52},
-        legend={"orientation": "h", "x": 0, "y": 0.295, "yanchor": "bottom",
-                "bgcolor": "rgba(0,0,0,0)"},
-    )  # fmt: skip
+def _sample_maps(
+    data: ReportData, canvas: Canvas, paths: list[xr.DataArray], drawn: list[Array]
+) -> Chart:
+    """Maps of paths (time, point) that share their times; land is empty in draws, too."""
+    times = paths[0]["time"].values
+    at = thinned(len(times), min(MAPS, max(ALL_MAPS // len(paths), 12)))
+    when = data.time_labels(times[at])
+    panels: list[Panel] = []
+    colours = None
+    for name, title, values in (
+        ("data", "data", [path.values for path in paths]),
+        ("draw", "draw from the law", drawn),
+    ):
+        some = np.where(data.ever_observed, np.stack(values)[:, at], np.nan)
+        cells = labelled(name, canvas.shown(some), "pair", "time", *"yx"[-canvas.at.ndim :])
+        colours = colours or colour_scale(cells.values.ravel())
+        side_by_side = bool(panels) and not canvas.is_wide
+        panels.append(field_panel(cells, None, canvas, colours, title=title, shared=side_by_side,
+                                  bar=canvas.is_wide or side_by_side))  # fmt: skip
+    labels = [f"path {path['path'].item()}, draw {i + 1}" for i, path in enumerate(paths)]
+    controls = (Control("pair", labels, kind="select"), Control("time", when.texts, len(at) // 2))
+    caption = "An observed path and a draw from the law at the chosen time, on one colour scale."
+    rows = [(panel,) for panel in panels] if canvas.is_wide else (panels,)
+    return Chart("samples", f"{caption} {canvas.note}".strip(), rows, controls)

@@ -6,16 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.hermite import Line
 from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
-from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
-from spdelaw.report.figures.numbers import spectra
+from spdelaw.report.figures.laws import spectra
+from spdelaw.report.figures.style import ASSETS
 
 Array = np.ndarray
 
@@ -28,17 +27,45 @@ def mode_names(law: Law) -> list[str]:
     return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
 
 
+def mode_labels(data: ReportData, n: int) -> list[str]:
+    """Modes by number, with the e-folding time of each."""
+    table = data.law.parameters.get("eigenvalue")
+    if table is None or table.dims != ("mode", "statistic") or data.label:
+        return [f"mode {i + 1}" for i in range(n)]
+    rates, unit = table.sel(statistic="estimate").values[:n], _time_unit(data)
+    memory = [f", e-folding time {number(1 / rate)}{unit}" if rate > 0 else "" for rate in rates]
+    return [f"mode {i + 1}{suffix}" for i, suffix in enumerate(memory)]
+
+
+# ---------- Texts
+
+
+def text_of(data: ReportData, block: str, **more: Any) -> list[str]:
+    """Paragraphs of a block of ``texts.html``."""
+    import jinja2
+
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    environment.filters |= {"sentence": _sentence, "count": _count}
+    template = environment.from_string(ASSETS.joinpath("texts.html").read_text(encoding="utf-8"))
+    text = "".join(template.blocks[block](template.new_context({"data": data, **more})))
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+def _sentence(text: str, capital: bool = True) -> str:
+    first = text[:1].upper() if capital else text[:1]
+    return f"{first}{text[1:].rstrip('.')}."
+
+
 # ---------- The summary: what was learned, how certain, does the model fit
 
 
 #: Relative half-widths up to which an interval is sharp, and beyond which it is loose.
 SHARP_WIDTH, LOOSE_WIDTH = 0.15, 1.0
-#: The largest relative half-width that is printed.
-WIDEST = 10.0
+#: The largest relative half-width that is printed, and one beyond which a number is undetermined.
+WIDEST, UNDETERMINED = 10.0, 3.0
 #: Short answer where intervals mean nothing.
 DO_NOT_RELY = "Do not rely on these intervals: the model does not fit the data"
-#: Sentences of advice on a card.
-MAX_ADVICE = 3
 
 
 class Answer(NamedTuple):
@@ -57,57 +84,35 @@ class Answer(NamedTuple):
     mood: str
 
 
-def summary_text(material: ReportData) -> tuple[Answer, Answer, Answer]:
+def summary_text(data: ReportData) -> tuple[Answer, Answer, Answer]:
     """What was learned, how certain, does it fit."""
-    return _learned(material), _certainty(material), _fits(material)
+    return _learned(data), _certainty(data), _fits(data)
 
 
-def _learned(material: ReportData) -> Answer:
-    law, sizes = material.law, material.description["sizes"]
-    sentences = [
-        f"Fitted to {_count(law.info.n_paths, 'path')} of {law.info.n_times} times at "
-        f"{law.info.n_points} points, {_location(material)}.",
-        *_dynamics_sentences(material),
-        _noise_sentence(material),
-    ]
-    steps = law.info.get("preparation", [])
-    sentences += [f"Preprocessing: {'; '.join(steps)}."] if steps else []
-    other = material.source.get("same")
-    if other == "no":
-        sentences.append(
-            f"Scores and tests below use other data: {_count(sizes['path'], 'path')} of "
-            f"{sizes['time']} times."
-        )
-    elif other == "yes":
-        sentences.append("Scores and tests below use the data that the law was fitted to.")
-    return Answer("What was learned?", f"A law of {_count(law.n_modes, 'mode')}", sentences, "good")
+def _learned(data: ReportData) -> Answer:
+    law, numbers = data.law, spectra(data.law)
+    more: dict[str, Any] = {"drifts": {}, "slowest": "", "field_std": 0.0, "where": _place(law)}
+    more["noise"] = float(np.sqrt(np.mean(law.observation_variance)))
+    if isinstance(law.dynamics, Reacting):
+        more["drifts"] = _drifts(law)
+    if numbers is not None:
+        rates, unit = numbers.decay, _time_unit(data)
+        for name, i in (("slowest", np.argmin(rates[:, 0])), ("fastest", np.argmax(rates[:, 0]))):
+            memory = _memory_time(rates[i], unit)
+            more[name] = f"{numbers.unit} {i + 1}, with the e-folding time {memory}"
+        more["strongest"] = int(np.argmax(numbers.noise[:, 0])) + 1
+        total = float(law.equation.variance([law.times[-1]]).values[0].sum())
+        more["field_std"] = float(np.sqrt(total / law.domain.volume))
+    short = f"A law of {_count(law.n_modes, 'mode')}"
+    return Answer("What was learned?", short, text_of(data, "learned", **more), "good")
 
 
-def _dynamics_sentences(material: ReportData) -> list[str]:
-    """Slowest and fastest mode and the strongest noise, or the name of other dynamics."""
-    numbers = spectra(material.law)
-    if isinstance(material.law.dynamics, Reacting):
-        return _equations(material.law)
-    if numbers is None:
-        return [f"The modes follow the dynamics called {material.law.dynamics.name!r}."]
-    lam, noise, kind = numbers.decay, numbers.noise, numbers.unit
-    slow, fast = int(np.argmin(lam[:, 0])), int(np.argmax(lam[:, 0]))
-    unit = _time_unit(material)
-    return [
-        f"The slowest pattern is {kind} {slow + 1}, with the e-folding time "
-        f"{_memory_time(lam[slow], unit)}. The fastest is {kind} {fast + 1}, with "
-        f"{_memory_time(lam[fast], unit)}.",
-        f"The random forcing is strongest in mode {int(np.argmax(noise[:, 0])) + 1}.",
-    ]
-
-
-def _equations(law: Law) -> list[str]:
+def _drifts(law: Law) -> dict[str, str]:
     """The drift of each field, as one would write it down."""
     estimates, terms = law.info.get("estimates", {}), law.parameters["coefficient"]
     fields = law.domain.names if isinstance(law.domain, Fields) else ("u",)
-    out = []
+    several, drifts = len(fields) > 1, {}
     for field in fields:
-        several = len(fields) > 1
         parts = [(float(estimates.get(f"nu {field}" if several else "nu", 0.0)), f"Δ{field}")]
         parts += [(-float(estimates.get("kappa", 0.0)), field)] * (not several)
         for name in map(str, terms["term"].values):
@@ -115,8 +120,8 @@ def _equations(law: Law) -> list[str]:
                 value = float(terms.sel(term=name, statistic="estimate"))
                 parts.append((value, name.partition(":")[2].strip() or name))
         shown = " ".join(_summand(value, name) for value, name in parts if value)
-        out.append(f"The drift of {field} is {shown.removeprefix('+ ')}.")
-    return out
+        drifts[field] = shown.removeprefix("+ ")
+    return drifts
 
 
 def _summand(value: float, name: str) -> str:
@@ -125,47 +130,24 @@ def _summand(value: float, name: str) -> str:
     return f"{'-' if value < 0 else '+'} {abs(value):.3g}{factor}"
 
 
-def _noise_sentence(material: ReportData) -> str:
-    law = material.law
-    std = np.sqrt(np.mean(law.observation_variance))
-    if std == 0:
-        return "The fit found no observation noise."
-    sentence = f"The observation noise has a standard deviation of {std:.3g}"
-    if not isinstance(law.dynamics, Linear):
-        return f"{sentence}."
-    total = float(law.equation.variance([law.times[-1]]).values[0].sum())
-    size = np.sqrt(total / law.domain.volume)
-    return f"{sentence}; that of the field itself is {size:.3g}."
-
-
-def _certainty(material: ReportData) -> Answer:
-    law = material.law
-    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in _judged_intervals(law).values()]
+def _certainty(data: ReportData) -> Answer:
+    law, intervals = data.law, _judged_intervals(data.law)
+    parts = [0.5 * (t[:, 3] - t[:, 2]) / np.abs(t[:, 0]) for t in intervals.values()]
     widths = np.concatenate([*parts, np.zeros(0)])
     named = law.info.get("identifiability", {}).get("undetermined", [])
-    lost = int((~np.isfinite(widths) | (widths > 3)).sum())
-    lost = max(
-        lost, sum(str(name).startswith(("eigenvalue[", "noise_variance[")) for name in named)
-    )
-    level = 100 * float(law.parameters.attrs["interval_level"])
+    lost = int((~np.isfinite(widths) | (widths > UNDETERMINED)).sum())
+    of_modes = ("eigenvalue[", "noise_variance[")
+    lost = max(lost, sum(str(name).startswith(of_modes) for name in named))
     finite = widths[np.isfinite(widths)]
     middle = float(np.median(finite)) if finite.size else np.inf
-    half = [
-        f"{_relative_width(float(np.median(w)))} around {what}"
-        for what, w in zip(_judged_intervals(law), parts, strict=True)
-    ]
-    sentences = [f"A typical {level:g} % interval is {' and '.join(half)}."] * bool(half)
-    if not lost:
-        sentences.append(f"The data determine all {len(widths)} parameters of the modes.")
-    else:
-        sentences.append(
-            f"The data do not determine {lost} of {len(widths)} parameters; do not quote these."
-        )
-    sentences += [f"Note: {note}." for note in _notes(law.info.get("warnings", []))]
-    if lost > len(widths) // 3 or middle > LOOSE_WIDTH:
+    half = [f"{_relative_width(float(np.median(w)))} around {what}"
+            for what, w in zip(intervals, parts, strict=True)]  # fmt: skip
+    is_vague, fits = lost > len(widths) // 3 or middle > LOOSE_WIDTH, data.card.check.fits
+    sentences = text_of(data, "certain", widths=half, lost=lost, total=len(widths),
+                        does_not_fit=not (fits or is_vague))  # fmt: skip
+    if is_vague:
         return Answer("How certain?", "Roughly", sentences, "bad")
-    if not material.card.check.fits:
-        sentences.append("The intervals assume that the model is right, so they are too narrow.")
+    if not fits:
         return Answer("How certain?", DO_NOT_RELY, sentences, "bad")
     if middle > SHARP_WIDTH or lost:
         return Answer("How certain?", "Fairly", sentences, "fair")
@@ -191,60 +173,23 @@ def _judged_intervals(law: Law) -> dict[str, Array]:
     return {name: v for name, v in estimated.items() if len(v) and "initial" not in name}
 
 
-def _notes(notes: list[str]) -> list[str]:
-    return [str(note).rstrip(".") for note in notes]
-
-
-def _fits(material: ReportData) -> Answer:
-    card = material.card
-    check = card.check
-    verdict = check.verdict
-    sentences = [f"{verdict[:1].upper()}{verdict[1:]}."]
-    for tier, text in (("forecast", "in forecasts"), ("gaps", "in gaps")):
-        share = card.tiers[tier].coverage
-        if np.isfinite(share):
-            sentences.append(
-                f"{100 * card.level:g} % intervals contain {100 * share:.1f} % of the held-out "
-                f"values {text}."
-            )
-    if card.distance is not None:
-        sentences.append(_against_truth(card.distance))
+def _fits(data: ReportData) -> Answer:
+    check, sentences = data.card.check, text_of(data, "fits", inf=np.inf)
+    short, mood = ("Yes", "good") if check.fits else ("No", "bad")
     if not check.is_checked:
-        return Answer("Does the model fit?", "Not checked", sentences, "fair")
-    if check.fits:
-        return Answer("Does the model fit?", "Yes", sentences, "good")
-    sentences += [f"What to try: {line}." for line in check.advice[:MAX_ADVICE]]
-    sentences.append("The parameters describe the closest law of this form, not the true one.")
-    return Answer("Does the model fit?", "No", sentences, "bad")
+        short, mood = "Not checked", "fair"
+    return Answer("Does the model fit?", short, sentences, mood)
 
 
-def _against_truth(distance: dict[str, Any]) -> str:
-    sentence = (
-        "The true equation is known here: the largest error of a spectrum is "
-        f"{distance['largest_z']:.1f} standard errors"
-    )
-    if not np.isfinite(distance["kl_per_path"]):
-        return (
-            sentence
-            + "; the initial states are of different kinds, so the KL divergence is not defined."
-        )
-    return (
-        f"{sentence}, and the KL divergence from the true law is {distance['kl_per_path']:.2g} "
-        f"nats per path (maximum likelihood gives {distance['kl_limit']:.2g} on average)."
-    )
-
-
-def _location(material: ReportData) -> str:
-    domain = material.law.domain
+def _place(law: Law) -> str:
+    """The domain in words."""
+    domain, names = law.domain, ""
     if isinstance(domain, Fields):
-        return f"of the fields {' and '.join(domain.names)}, on {_domain_text(domain.domain)}"
-    return f"on {_domain_text(domain)}"
-
-
-def _domain_text(domain: AbstractDomain) -> str:
+        names, domain = f"of the fields {' and '.join(domain.names)}, ", domain.domain
+    text = "the weighted line" if isinstance(domain, Line) else str(domain)
     if isinstance(domain, Interval):
-        return f"the interval from {domain.a:.4g} to {domain.b:.4g} with {domain.boundary} ends"
-    return "the weighted line" if isinstance(domain, Line) else str(domain)
+        text = f"the interval from {domain.a:.4g} to {domain.b:.4g} (boundary: {domain.boundary})"
+    return f"{names}on {text}"
 
 
 def _memory_time(row: Array, unit: str) -> str:
@@ -260,9 +205,9 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
 
 
-def _time_unit(material: ReportData) -> str:
-    name = "path_time" if material.own_times else "time"
-    units = str(material.fields[name].attrs.get("units", "")).split(" since ")[0]
+def _time_unit(data: ReportData) -> str:
+    name = "path_time" if data.own_times else "time"
+    units = str(data.fields[name].attrs.get("units", "")).split(" since ")[0]
     return f" {units}" if units else ""
 
 
