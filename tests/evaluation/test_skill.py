@@ -64,7 +64,7 @@ def test_inverse_model_is_the_regression_of_amplitudes():
     a = x @ v[:2].T
     g = np.linalg.solve(a[:-1].T @ a[:-1], a[:-1].T @ a[1:]).T
     expected = v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2] @ x[-1]
-    np.testing.assert_allclose(model.outlook(x[None]).mean[1, 0], expected, atol=1e-8)
+    np.testing.assert_allclose(model.predict(x[None]).mean[1, 0], expected, atol=1e-8)
     left = x[2:] - x[:-2] @ (v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2]).T
     np.testing.assert_allclose(model.errors[1], np.sqrt((left**2).mean(0)), atol=1e-8)
 
@@ -74,9 +74,11 @@ def test_a_forecast_that_was_never_wrong_is_not_taken_for_sure():
     history = np.random.default_rng(0).standard_normal((1, 30, 2))
     history[0, :, 1] = np.nan
     history[0, [3, 4], 1] = 0.7  # persistence was right the only time
-    outlook = damped(history, (1,), 1.0)
-    np.testing.assert_allclose(outlook.std[0, 0, 1], 0.7)
-    assert outlook.std[0, 0, 0] == pytest.approx(np.sqrt(np.mean(np.diff(history[0, :, 0]) ** 2)))
+    prediction = damped(history, (1,), 1.0)
+    np.testing.assert_allclose(prediction.std[0, 0, 1], 0.7)
+    assert prediction.std[0, 0, 0] == pytest.approx(
+        np.sqrt(np.mean(np.diff(history[0, :, 0]) ** 2))
+    )
 
 
 def test_amplitudes_through_gaps_are_those_of_the_seen_points():

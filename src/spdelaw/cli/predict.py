@@ -26,8 +26,8 @@ from spdelaw.cli.output import (
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
 from spdelaw.errors import DataError, InputError
+from spdelaw.evaluation.gaps.candidates import BASES
 from spdelaw.evaluation.gaps.filling import RESTS, Filled, fill_record
-from spdelaw.evaluation.gaps.prediction import BASES
 from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
 from spdelaw.law.observations import next_times

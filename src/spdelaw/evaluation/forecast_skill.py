@@ -34,13 +34,14 @@ from spdelaw.evaluation.hindcast import (
 )
 from spdelaw.evaluation.scores import (
     LEVELS,
+    Prediction,
     ScoreTable,
+    aligned,
     interval,
     score_names,
     skill_of,
-    value_scores,
+    to_plain,
 )
-from spdelaw.evaluation.tasks import Prediction
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
 #
@@ -52,6 +53,8 @@ from spdelaw.evaluation.tasks import Prediction
 Array = np.ndarray
 
 SCORES = score_names()
+#: Statistics of each score.
+STATISTICS = ("estimate", "lower", "upper")
 #: Deviation of a point, relative to the largest, below which it is constant and not scored.
 CONSTANT = 1e-9
 
@@ -62,35 +65,26 @@ def tables_by_lead(
     levels: tuple[float, ...] = LEVELS,
     constant: float = CONSTANT,
 ) -> list[ScoreTable]:
-    """Scores of all methods at each lead, summed by origin; late origins reach short leads."""
-    names, n_methods = score_names(levels), len(issued[0].outlooks)
-    sums = np.zeros((n_leads, len(issued), n_methods, len(names)))
-    counts = np.zeros((n_leads, len(issued)))
-    for i, one in enumerate(issued):
-        scored = _scored(one, constant)
-        counts[: len(scored), i] = scored.sum((1, 2))
-        for m, outlook in enumerate(one.outlooks.values()):
-            sums[: len(scored), i, m] = _sums_by_lead(outlook, one, scored, levels)
-    return [ScoreTable(names, *table) for table in zip(sums, counts, strict=True)]
+    """Scores of all predictors at each lead, summed by origin; late origins reach short leads."""
+    tables = []
+    for one in issued:
+        errors = [
+            Prediction((mean - one.truth) * one.scale, std * one.scale)
+            for mean, std in one.predictions.values()
+        ]
+        target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.truth))
+        tables.append(ScoreTable.of(errors, target, leads[:, None, None], n_leads, levels))
+    sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
+    return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
 
 
 def _scored(issued: Issued, constant: float) -> Array:
     """Values that every method forecasts, at points that are not constant; (lead, path, point)."""
-    spread = issued.outlooks["climatology"].std * issued.scale
+    spread = issued.predictions["climatology"].std * issued.scale
     scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
-    for outlook in issued.outlooks.values():
-        scored &= np.isfinite(outlook.mean) & np.isfinite(outlook.std)
+    for mean, std in issued.predictions.values():
+        scored &= np.isfinite(mean) & np.isfinite(std)
     return scored
-
-
-def _sums_by_lead(
-    outlook: Prediction, issued: Issued, scored: Array, levels: tuple[float, ...]
-) -> Array:
-    scale = np.broadcast_to(issued.scale, scored.shape)[scored]
-    error, std = (outlook.mean - issued.truth)[scored] * scale, outlook.std[scored] * scale
-    lead = np.broadcast_to(np.arange(len(scored))[:, None, None], scored.shape)[scored]
-    scores = value_scores(error, std, np.zeros_like(error), levels)
-    return np.stack([np.bincount(lead, one, minlength=len(scored)) for one in scores], axis=-1)
 
 
 def score_dataset(
@@ -113,10 +107,9 @@ def score_dataset(
         gains.append([skill_of(means), *interval(skill_of(draws), level)])
     scores, skills = np.array(rows), np.array(gains)  # (lead, statistic, predictor[, score])
     dims = ("lead", "predictor", "score")
-    names = ("estimate", "lower", "upper")
     result = xr.Dataset(
         {
-            **{name: (dims, scores[:, i]) for i, name in enumerate(names)},
+            **{name: (dims, scores[:, i]) for i, name in enumerate(STATISTICS)},
             **{
                 name: (dims[:2], skills[:, i])
                 for i, name in enumerate(("skill", "skill_lower", "skill_upper"))
@@ -167,36 +160,36 @@ class Skill:
     def score(self, name: str = "rmse") -> xr.DataArray:
         """One score over (predictor, lead, statistic)."""
         one_of("score", name, SCORES)
-        rows = self.table[["estimate", "lower", "upper"]].sel(score=name, drop=True)
+        rows = self.table[[*STATISTICS]].sel(score=name, drop=True)
         return rows.to_dataarray("statistic").transpose("predictor", "lead", ...).rename(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
-        table = self.table
+        t = self.table
+
+        def by_lead(rows: xr.Dataset) -> list[dict[str, float]]:
+            return rows[[*STATISTICS]].to_dataframe()[[*STATISTICS]].to_dict("records")
+
         scores = {
-            str(m): {
-                str(s): [
-                    _json_row(table.sel(predictor=m, score=s, lead=k)) for k in table.lead.values
-                ]
-                for s in table.score.values
-            }
-            for m in table.predictor.values
+            str(m): {str(s): by_lead(t.sel(predictor=m, score=s)) for s in t.score.values}
+            for m in t.predictor.values
         }
-        gains = {
-            str(m): [_json_row(table.sel(predictor=m, lead=k), "skill") for k in table.lead.values]
-            for m in table.predictor.values[1:]
-        }
-        return {
+        gains = t[["skill", "skill_lower", "skill_upper"]]
+        gains = gains.rename(dict(zip(gains.data_vars, STATISTICS, strict=True)))
+        document = {
             **self.about,
-            "leads": table.lead.values.tolist(),
-            "level": table.attrs["level"],
+            "leads": t.lead.values,
+            "level": t.attrs["level"],
             "n_modes": self.n_modes,
-            "tried": dict(self.tried),
+            "tried": self.tried,
             "scores": scores,
-            "skill_against": gains,
+            "skill_against": {
+                str(m): by_lead(gains.sel(predictor=m)) for m in t.predictor.values[1:]
+            },
             "facts": self.facts,
             "verdict": self.verdict,
         }
+        return to_plain(document)
 
     @property
     def verdict(self) -> str:
@@ -232,28 +225,15 @@ class Skill:
         """Header and rows of one score: a method each, with intervals, by lead."""
         table = self.score(score)
         header = [SHOWN.get(score, score), *(f"lead {k}" for k in table.lead.values)]
-        cells = [
-            [str(m), *(_interval_text(v) for v in table.sel(predictor=m).values)]
-            for m in table.predictor.values
-        ]
-        return header, cells
+        return header, [[str(row.predictor.values), *map(_interval_text, row)] for row in table]
 
     def coverage_rows(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the coverage of all methods: 50/80/95 % by lead."""
-        t = self.table.estimate
+        t = self.table.estimate.sel(score=[f"coverage_{level}" for level in LEVELS])
         header = [f"inside {'/'.join(map(str, LEVELS))} %", *(f"lead {k}" for k in t.lead.values)]
-        names = [f"coverage_{level}" for level in LEVELS]
         rows = [
-            [
-                str(m),
-                *(
-                    "/".join(
-                        f"{100 * v:.0f}" for v in t.sel(predictor=m, lead=k, score=names).values
-                    )
-                    for k in t.lead.values
-                ),
-            ]
-            for m in t.predictor.values
+            [str(row.predictor.values), *("/".join(f"{100 * v:.0f}" for v in at) for at in row)]
+            for row in t.transpose("predictor", "lead", "score")
         ]
         return header, rows
 
@@ -271,7 +251,7 @@ class Skill:
         """Tables for people, with the interval of each number."""
         lines = [self.title, *(f"  {fact}" for fact in self.facts)]
         for header, rows in self.tables():
-            lines += ["", *_aligned([header, *rows])]
+            lines += ["", *aligned([header, *rows])]
         return "\n".join([*lines, "", self.verdict])
 
     def _repr_html_(self) -> str:
@@ -283,31 +263,13 @@ class Skill:
         return f"<div>{''.join(parts)}<p>{self.verdict}</p></div>"
 
 
-def _json_row(values: xr.Dataset, name: str = "") -> dict[str, float | None]:
-    names = {"estimate": name or "estimate"}
-    names |= {end: f"{name}_{end}" if name else end for end in ("lower", "upper")}
-    numbers = {key: float(values[old]) for key, old in names.items()}
-    return {key: value if np.isfinite(value) else None for key, value in numbers.items()}
-
-
-def _interval_text(values: np.ndarray) -> str:
-    estimate, lower, upper = values
+def _interval_text(values: xr.DataArray) -> str:
+    estimate, lower, upper = values.values
     return f"{estimate:.3g} [{lower:.3g}, {upper:.3g}]"
 
 
 def _listed(leads: np.ndarray) -> str:
     return ", ".join(str(k) for k in leads)
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
 
 
 # ---------- Choice of modes, their number and their coupling, by forecasts of held-out times
@@ -443,20 +405,26 @@ def forecasts_dataset(
     places = places_of_fields(fields, dims)
     places = places if forecast_points.all() else places.only(forecast_points)
     space = ("lead", "origin", "path", *places.dims)
-    methods = list(issued[0].outlooks)
-    mean = np.stack(
-        [_stack_origins([_in_data_units(i, i.outlooks[m].mean) for i in issued]) for m in methods]
-    )
-    std = np.stack([_stack_origins([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
-    truth = _stack_origins([_in_data_units(i, i.truth) for i in issued])
+    methods = list(issued[0].predictions)
+    flags = " ".join(name.replace(" ", "_") for name in methods)  # of CF, for other programs
+
+    def stack(of_origin: Callable[[Issued], Array]) -> Array:
+        """(lead, path, point) of each origin as (lead, origin, path, point)."""
+        return places.unflatten(np.stack([of_origin(one) for one in issued], axis=1))
+
+    def by_method(name: str) -> tuple[Array, Array]:
+        mean = stack(lambda one: one.offset + one.scale * one.predictions[name].mean)
+        return mean, stack(lambda one: one.scale * one.predictions[name].std)
+
+    mean, std = (np.stack(each) for each in zip(*map(by_method, methods), strict=True))
     result = xr.Dataset(
         {
-            "mean": (("predictor", *space), places.unflatten(mean)),
-            "std": (("predictor", *space), places.unflatten(std)),
-            "observed": (space, places.unflatten(truth)),
+            "mean": (("predictor", *space), mean),
+            "std": (("predictor", *space), std),
+            "observed": (space, stack(lambda one: one.offset + one.scale * one.truth)),
         },
         coords={
-            "predictor": ("predictor", methods, _flag_attributes(methods)),
+            "predictor": ("predictor", methods, {"flag_meanings": flags}),
             "lead": ("lead", list(leads), {"long_name": "steps ahead"}),
             "path": fields["path"].values,
             **places.coords,
@@ -466,20 +434,6 @@ def forecasts_dataset(
     named = restore_names(result, labels_of(fields), fields)
     named["std"].attrs["comment"] = "of a new value, noise included"
     return named
-
-
-def _flag_attributes(names: list[str]) -> dict[str, str]:
-    """Names as CF flags, for programs that read numbers from the file."""
-    return {"flag_meanings": " ".join(name.replace(" ", "_") for name in names)}
-
-
-def _stack_origins(each: list[Array]) -> Array:
-    """(lead, path, point) of each origin as (lead, origin, path, point)."""
-    return np.stack(each, axis=1)
-
-
-def _in_data_units(one: Issued, values: Array) -> Array:
-    return one.offset + one.scale * values
 
 
 def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> dict[str, Any]:
@@ -589,7 +543,9 @@ def skill(
     tables = tables_by_lead(issued, len(ahead))
     _check_scored(tables, ahead)
     stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
-    table = score_dataset(tables, list(issued[0].outlooks), ahead, stride, level, replicates, seed)
+    table = score_dataset(
+        tables, list(issued[0].predictions), ahead, stride, level, replicates, seed
+    )
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
     about = _describe_run(fields, plan, origins, issued[-1])
     return Skill(table, forecasts, int(chosen.n_modes), tried, about)
@@ -737,7 +693,7 @@ def leave_future_out(
     gains = np.stack([skill_of(means), *np.swapaxes(ends, 0, 1)], axis=-1)[:, 1:]
     times = fields["time"].values
     steps = [np.mean(times[start + k - 1 :] - times[start - 1 : n - k]) for k in ahead]
-    names = list(issued[0].outlooks)
+    names = list(issued[0].predictions)
     return xr.Dataset(
         {
             "rmse": (("predictor", "lead"), means[..., 0].T),

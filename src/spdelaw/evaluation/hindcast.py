@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.observed import Observed, observed_fields
+from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.empirical import Empirical
@@ -22,7 +22,8 @@ from spdelaw.errors import (
     IdentifiabilityWarning,
     InputError,
 )
-from spdelaw.evaluation.tasks import Prediction, values_of
+from spdelaw.evaluation.scores import Prediction
+from spdelaw.evaluation.tasks import LawPredictor
 from spdelaw.infer.engines.exact import Exact
 from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
@@ -119,7 +120,7 @@ class InverseModel(NamedTuple):
         """How many patterns."""
         return len(self.propagator)
 
-    def outlook(self, history: Array) -> Prediction:
+    def predict(self, history: Array) -> Prediction:
         """Forecast from the last field."""
         now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
         means = [self.power(k, now) @ self.patterns.T for k in self.leads]
@@ -331,7 +332,7 @@ class Issued(NamedTuple):
 
     Attributes:
         origin: number of times before the forecast.
-        mean, std: of new values by method; (lead, path, point), NaN beyond the end of the data.
+        predictions: of new values by predictor; (lead, path, point), up to the end of the data.
         truth: what happened, likewise.
         offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
         law: the one that was used.
@@ -339,7 +340,7 @@ class Issued(NamedTuple):
     """
 
     origin: int
-    outlooks: dict[str, Prediction]
+    predictions: dict[str, Prediction]
     truth: Array
     offset: Array
     scale: Array
@@ -354,11 +355,10 @@ def hindcast(
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Issued]:
     """Forecasts from every origin of a plan; canonical fields on one clock."""
-    law: Law | None = None
     inverse: InverseModel | None = None
-    past, centre = slice(0), np.zeros(1)
+    centre = np.zeros(1)
     for i, origin in enumerate(plan.origins):
-        if law is None or i in plan.fits:
+        if i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
             observed = law.observe(observed_fields(fields, law.domain)).flat
@@ -369,7 +369,19 @@ def hindcast(
                 past_fields = observed.fields.isel(time=past)
                 past_fields = past_fields.copy(data=past_fields.values - centre)
                 inverse = learn_inverse_model(past_fields, plan.leads, trial.dims, n)
-        yield _issue(law, observed, plan, origin, past.start, trial.rivals, inverse, centre)
+        history = observed.at_times(slice(past.start, origin))
+        rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
+        times, values = observed.times[rows], history.values - centre
+        rivals = {name: SIMPLE[name](values, plan.leads) for name in trial.rivals if name in SIMPLE}
+        if inverse is not None:
+            rivals[INVERSE] = inverse.predict(values)
+        of_law = LawPredictor(without_preparation(law)).predict(history, times)
+        predictions = {LAW: Prediction(*(moment.swapaxes(0, 1) for moment in of_law))}
+        for name, (mean, std) in rivals.items():
+            predictions[name] = Prediction(centre + mean[: len(rows)], std[: len(rows)])
+        truth = observed.values[:, rows].swapaxes(0, 1)
+        units = _offset_and_scale(law, times, observed.points)
+        yield Issued(origin, predictions, truth, *units, law, inverse)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
@@ -377,36 +389,6 @@ def hindcast(
 def without_preparation(law: Law) -> Law:
     """The law for data that are prepared, whose results are in their units and without names."""
     return dataclasses.replace(law.with_info(labels={}), preparation=None)
-
-
-def _issue(
-    law: Law,
-    observed: Observed,
-    plan: Plan,
-    origin: int,
-    first: int,
-    rivals: tuple[str, ...],
-    inverse: InverseModel | None,
-    centre: Array,
-) -> Issued:
-    history = observed.at_times(slice(first, origin))
-    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
-    later, times, values = observed.values[:, rows], observed.times[rows], history.values - centre
-    others = {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
-    if inverse is not None:
-        others[INVERSE] = inverse.outlook(values)
-    outlooks = {LAW: _law_outlook(without_preparation(law), history, times)}
-    outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
-    n = len(rows)
-    outlooks = {name: Prediction(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
-    offset, scale = _offset_and_scale(law, times, observed.points)
-    return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
-
-
-def _law_outlook(law: Law, history: Observed, times: Array) -> Prediction:
-    """Moments of new values, their noise included."""
-    prediction = values_of(law, law.forecast(history, times), history.points)
-    return Prediction(*(values.swapaxes(0, 1) for values in prediction))
 
 
 def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:

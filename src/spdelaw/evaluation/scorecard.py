@@ -13,6 +13,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import ModelCheck, check_observed, describe_check
+from spdelaw.evaluation.scores import to_plain
 from spdelaw.evaluation.tasks import (
     TIERS,
     TierScore,
@@ -61,22 +62,21 @@ class Scorecard:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
+        limits = {tier: limit._asdict() for tier, limit in self.limits.items()}
         tiers = {
-            tier: {
-                **_json_scores(score),
-                "limit": _json_scores(self.limits[tier]) if tier in self.limits else None,
-            }
+            tier: score._asdict() | {"limit": limits.get(tier)}
             for tier, score in self.tiers.items()
         }
-        return {
+        document = {
             "n_paths": self.n_paths,
             "level": self.level,
             "tiers": tiers,
-            "model_check": _json_values(describe_check(self.check)),
-            "law": _json_values(self.distance),
+            "model_check": describe_check(self.check),
+            "law": self.distance,
             "verdict": self.verdict,
             "advice": self.advice,
         }
+        return to_plain(document)
 
     def to_dataset(self) -> xr.Dataset:
         """Scores over ``tier`` as a table."""
@@ -212,20 +212,6 @@ def _limits(
     if "predict" in tiers and truth is not None and not observed.has_own_clocks:
         limits["predict"] = mean_predictor(observed, truth)
     return limits
-
-
-def _json_scores(score: TierScore) -> dict[str, float | None]:
-    return {k: float(v) if np.isfinite(v) else None for k, v in score._asdict().items()}
-
-
-def _json_values(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _json_values(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_values(v) for v in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value
 
 
 def _as_prepared(truth: SpectralSPDE, law: Law) -> SpectralSPDE:
