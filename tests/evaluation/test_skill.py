@@ -64,7 +64,7 @@ def test_inverse_model_is_the_regression_of_amplitudes():
     a = x @ v[:2].T
     g = np.linalg.solve(a[:-1].T @ a[:-1], a[:-1].T @ a[1:]).T
     expected = v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2] @ x[-1]
-    np.testing.assert_allclose(model.predict(x[None]).mean[1, 0], expected, atol=1e-8)
+    np.testing.assert_allclose(model.predict(x[None], (1, 2)).mean[1, 0], expected, atol=1e-8)
     left = x[2:] - x[:-2] @ (v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2]).T
     np.testing.assert_allclose(model.errors[1], np.sqrt((left**2).mean(0)), atol=1e-8)
 

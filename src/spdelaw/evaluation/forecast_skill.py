@@ -72,14 +72,14 @@ def tables_by_lead(
             Prediction((mean - one.truth) * one.scale, std * one.scale)
             for mean, std in one.predictions.values()
         ]
-        target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.truth))
-        tables.append(ScoreTable.of(errors, target, leads[:, None, None], n_leads, levels))
+        target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
+        tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
     sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
     return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
 
 
 def _scored(issued: Issued, constant: float) -> Array:
-    """Values that every method forecasts, at points that are not constant; (lead, path, point)."""
+    """Values that every method forecasts, at points that are not constant; (path, lead, point)."""
     spread = issued.predictions["climatology"].std * issued.scale
     scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
     for mean, std in issued.predictions.values():
@@ -116,7 +116,7 @@ def score_dataset(
             },
             "n_values": ("lead", [int(table.counts.sum()) for table in tables]),
         },
-        coords={"predictor": methods, "lead": list(leads), "score": list(SCORES)},
+        coords={"predictor": methods, "lead": list(leads), "score": list(tables[0].scores)},
         attrs={"level": level, "n_origins": n},
     )
     result["skill"].attrs = {"long_name": "1 - MSE(law) / MSE(method)"}
@@ -409,8 +409,9 @@ def forecasts_dataset(
     flags = " ".join(name.replace(" ", "_") for name in methods)  # of CF, for other programs
 
     def stack(of_origin: Callable[[Issued], Array]) -> Array:
-        """(lead, path, point) of each origin as (lead, origin, path, point)."""
-        return places.unflatten(np.stack([of_origin(one) for one in issued], axis=1))
+        """(path, lead, point) of each origin as (lead, origin, path, point)."""
+        by_origin = np.stack([of_origin(one) for one in issued], axis=1)
+        return places.unflatten(by_origin.swapaxes(0, 2))
 
     def by_method(name: str) -> tuple[Array, Array]:
         mean = stack(lambda one: one.offset + one.scale * one.predictions[name].mean)
@@ -667,7 +668,8 @@ def leave_future_out(
 ) -> xr.Dataset:
     """Deprecated: the hindcast of `skill`, from every origin with leads 1, 2, ..., ``leads``.
 
-    ``refit`` is the number of origins between two fits; other arguments are those of `skill`.
+    ``refit`` is the number of origins between two fits; other arguments and the bootstrap are
+    those of `skill`.
 
     Returns:
         Dataset over ``lead``: ``rmse`` (predictor, lead) in the units of the prepared data,
@@ -688,17 +690,16 @@ def leave_future_out(
         for one in hindcast(fields, trial, Plan(tuple(range(start, n)), fits, ahead))
     ]
     tables = tables_by_lead(issued, leads, (100 * level,), constant=-1.0)  # all points count
-    means = np.array([table.means() for table in tables])  # (lead, predictor, score)
-    ends = [interval(skill_of(t.draws(replicates, seed, leads)), level) for t in tables]
-    gains = np.stack([skill_of(means), *np.swapaxes(ends, 0, 1)], axis=-1)[:, 1:]
-    times = fields["time"].values
+    names, times = list(issued[0].predictions), fields["time"].values
+    table = score_dataset(tables, names, ahead, 1.0, level, replicates, seed)
+    rmse, *_, coverage = table.estimate.transpose("score", "predictor", "lead").values
+    gains = table[["skill", "skill_lower", "skill_upper"]].to_dataarray().values[:, 1:]
     steps = [np.mean(times[start + k - 1 :] - times[start - 1 : n - k]) for k in ahead]
-    names = list(issued[0].predictions)
     return xr.Dataset(
         {
-            "rmse": (("predictor", "lead"), means[..., 0].T),
-            "skill": (("rival", "lead", "statistic"), gains.swapaxes(0, 1)),
-            "coverage": ("lead", means[:, 0, -1]),
+            "rmse": (("predictor", "lead"), rmse),
+            "skill": (("rival", "lead", "statistic"), np.moveaxis(gains, 0, -1)),
+            "coverage": ("lead", coverage[0]),
             "n_origins": ("lead", [int((table.counts > 0).sum()) for table in tables]),
             "mean_time_ahead": ("lead", steps),
         },
@@ -706,7 +707,7 @@ def leave_future_out(
             "predictor": names,
             "rival": names[1:],
             "lead": list(ahead),
-            "statistic": ["estimate", "lower", "upper"],
+            "statistic": list(STATISTICS),
         },
         attrs={"level": level, "first": start},
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.observed import observed_fields
+from spdelaw.data.observed import Observed, observed_fields
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.empirical import Empirical
@@ -120,10 +120,10 @@ class InverseModel(NamedTuple):
         """How many patterns."""
         return len(self.propagator)
 
-    def predict(self, history: Array) -> Prediction:
-        """Forecast from the last field."""
+    def predict(self, history: Array, leads: tuple[int, ...]) -> Prediction:
+        """Forecast from the last field, at the leads that it was learned for."""
         now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
-        means = [self.power(k, now) @ self.patterns.T for k in self.leads]
+        means = [self.power(k, now) @ self.patterns.T for k in leads]
         return Prediction(np.stack(means), _with_history_deviation(self.errors, history))
 
     def power(self, k: int, amplitude: Array) -> Array:
@@ -203,12 +203,28 @@ def _relative_error(model: InverseModel, a: Array, values: Array, start: int, k:
     return float(np.nanmean(error**2) / np.nanmean(late**2))
 
 
+#: Forecasts (lead, path, point) at some leads from a history of values (path, time, point).
+Rule = Callable[[Array, tuple[int, ...]], Prediction]
 #: Rivals that need no more than the values of the history.
-SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Prediction]] = {
+SIMPLE: dict[str, Rule] = {
     "climatology": lambda history, leads: damped(history, leads, 0.0),
     "persistence": lambda history, leads: damped(history, leads, 1.0),
     "damped persistence": lambda history, leads: damped(history, leads, memory(history)),
 }
+
+
+class Rival(NamedTuple):
+    """A rule as a predictor; ``centre`` is the mean of the past at each point."""
+
+    rule: Rule
+    leads: tuple[int, ...]
+    centre: Array
+
+    def predict(self, given: Observed, times: Array) -> Prediction:
+        """Mean and deviation of values at the first leads, which these times are."""
+        prediction = self.rule(given.values - self.centre, self.leads)
+        mean, std = (moment[: len(times)].swapaxes(0, 1) for moment in prediction)
+        return Prediction(self.centre + mean, std)
 
 
 # ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
@@ -332,9 +348,9 @@ class Issued(NamedTuple):
 
     Attributes:
         origin: number of times before the forecast.
-        predictions: of new values by predictor; (lead, path, point), up to the end of the data.
+        predictions: of new values by predictor; (path, lead, point), up to the end of the data.
         truth: what happened, likewise.
-        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
+        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, point).
         law: the one that was used.
         inverse: the linear inverse model that was used, where it is among the rivals.
     """
@@ -364,24 +380,21 @@ def hindcast(
             observed = law.observe(observed_fields(fields, law.domain)).flat
             if not trial.is_about_zero:
                 centre = mean_field(observed.values[:, past])
+            rules = {name: SIMPLE[name] for name in trial.rivals if name in SIMPLE}
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 past_fields = observed.fields.isel(time=past)
                 past_fields = past_fields.copy(data=past_fields.values - centre)
                 inverse = learn_inverse_model(past_fields, plan.leads, trial.dims, n)
+                rules[INVERSE] = inverse.predict
+            predictors: dict[str, Any] = {LAW: LawPredictor(without_preparation(law))}
+            predictors |= {name: Rival(rule, plan.leads, centre) for name, rule in rules.items()}
         history = observed.at_times(slice(past.start, origin))
         rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
-        times, values = observed.times[rows], history.values - centre
-        rivals = {name: SIMPLE[name](values, plan.leads) for name in trial.rivals if name in SIMPLE}
-        if inverse is not None:
-            rivals[INVERSE] = inverse.predict(values)
-        of_law = LawPredictor(without_preparation(law)).predict(history, times)
-        predictions = {LAW: Prediction(*(moment.swapaxes(0, 1) for moment in of_law))}
-        for name, (mean, std) in rivals.items():
-            predictions[name] = Prediction(centre + mean[: len(rows)], std[: len(rows)])
-        truth = observed.values[:, rows].swapaxes(0, 1)
+        times = observed.times[rows]
+        predictions = {name: one.predict(history, times) for name, one in predictors.items()}
         units = _offset_and_scale(law, times, observed.points)
-        yield Issued(origin, predictions, truth, *units, law, inverse)
+        yield Issued(origin, predictions, observed.values[:, rows], *units, law, inverse)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
@@ -392,12 +405,12 @@ def without_preparation(law: Law) -> Law:
 
 
 def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
-    """Offset and scale to the units of the data; (lead, 1, point)."""
-    shape = (len(times), 1, len(points))
+    """Offset and scale to the units of the data; (lead, point)."""
+    shape = (len(times), len(points))
     if law.preparation is None or not law.preparation.how.is_affine:
         return np.zeros(shape), np.ones(shape)
     offset, scale = law.preparation.affine(times, points)
-    return offset[:, None], np.broadcast_to(scale, shape)
+    return offset, np.broadcast_to(scale, shape)
 
 
 # ---------- Checks of fields and of the first origin

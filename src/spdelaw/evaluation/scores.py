@@ -107,8 +107,8 @@ class ScoreTable(NamedTuple):
     @classmethod
     def added(cls, tables: Sequence[ScoreTable]) -> ScoreTable:
         """One table of the same units from several sets of values."""
-        sums, counts = (sum(table[i] for table in tables) for i in (1, 2))
-        return cls(tables[0].scores, np.asarray(sums), np.asarray(counts))
+        sums, counts = np.sum([t.sums for t in tables], 0), np.sum([t.counts for t in tables], 0)
+        return cls(tables[0].scores, sums, counts)
 
     def means(self, weights: Array | None = None) -> Array:
         """Mean scores (..., predictor, score) of units with weights (..., unit), 1 by default."""
