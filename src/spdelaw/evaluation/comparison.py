@@ -13,7 +13,15 @@ from spdelaw.checks import instance, one_of, probability, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.scores import LOG_DENSITY, Prediction, ScoreTable, aligned, to_plain
+from spdelaw.evaluation.scores import (
+    ENOUGH_PATHS,
+    LOG_DENSITY,
+    Prediction,
+    ScoreTable,
+    aligned,
+    to_plain,
+    units_of,
+)
 from spdelaw.evaluation.tasks import TIERS, LawPredictor, Task, tier_task
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers
@@ -141,8 +149,6 @@ def _noise_of_values(law: Law) -> tuple[bool, int]:
 
 Array = np.ndarray
 
-#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
-STRETCHES, ENOUGH_PATHS = 20, 20
 #: Values that two laws prepare from one are equal to this, relative to their size.
 SAME_VALUES = 1e-6
 
@@ -204,15 +210,6 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
             fix = "compare laws whose preparation selects, averages and coarsens alike"
             raise DataError("data", expected=expected, got=got, fix=fix)
-
-
-def units_of(n_paths: int, n_times: int) -> Array:
-    """Unit of each path and time, (P, T)."""
-    if n_paths >= ENOUGH_PATHS:
-        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
-    cuts = max(1, min(STRETCHES, n_times // 2))
-    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
-    return np.arange(n_paths)[:, None] * cuts + stretch
 
 
 def tier_table(

@@ -11,6 +11,7 @@ import xarray as xr
 from spdelaw.checks import instance, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
+from spdelaw.evaluation.checks.impact import TASKS_WITH_RIVALS, Impact, impact_of, rival_predictions
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import ModelCheck, check_observed, describe_check
 from spdelaw.evaluation.scores import to_plain
@@ -28,6 +29,10 @@ from spdelaw.law.observations import less_response
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 
+#: Answers to "does the model fit these data, and does it matter?"
+ANSWERS = ("fits", "departs but predictions hold", "departs, do not rely on it")
+RIVALS_BY_TIER = dict.fromkeys(TASKS_WITH_RIVALS, rival_predictions)
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Scorecard:
@@ -41,6 +46,7 @@ class Scorecard:
         distance: the law against the truth, where that was given.
         n_paths: paths that were scored.
         level: of the intervals behind ``coverage``.
+        impact: how far predictions of held-out values are off; None where no task holds any out.
     """
 
     tiers: dict[str, TierScore]
@@ -49,11 +55,28 @@ class Scorecard:
     distance: dict[str, Any] | None
     n_paths: int
     level: float
+    impact: Impact | None = None
+
+    @property
+    def answer(self) -> str:
+        """One of `ANSWERS`; "departs" where no held-out values were scored."""
+        if not self.check.is_checked:
+            return "not checked"
+        if self.check.fits:
+            return "fits"
+        if self.impact is None:
+            return "departs"
+        hold = self.impact.predictions_hold
+        return "departs but predictions hold" if hold else "departs, do not rely on it"
 
     @property
     def verdict(self) -> str:
-        """Does the model fit these data, in one line."""
-        return self.check.verdict
+        """Does the model fit these data, and does it matter, in one line."""
+        if self.impact is None or self.check.fits or not self.check.is_checked:
+            return self.check.verdict
+        hold = self.impact.predictions_hold
+        matters = "its predictions hold" if hold else "do not rely on its predictions"
+        return f"{self.check.verdict}; {matters}: {self.impact}"
 
     @property
     def advice(self) -> list[str]:
@@ -73,6 +96,8 @@ class Scorecard:
             "tiers": tiers,
             "model_check": describe_check(self.check),
             "law": self.distance,
+            "answer": self.answer,
+            "impact": None if self.impact is None else self.impact.to_dict(),
             "verdict": self.verdict,
             "advice": self.advice,
         }
@@ -179,14 +204,19 @@ def evaluate(
         truth = _as_prepared(truth, law)
     whole, law = law, law.without_preparation_and_mean
     scale = float(np.sqrt(np.nanmean(scored.values**2)))
-    scores = {tier: score_tier(law, scored, tier, seed, level, scale) for tier in tiers}
+    results = {
+        tier: score_tier(law, scored, tier, seed, level, scale, RIVALS_BY_TIER.get(tier))
+        for tier in tiers
+    }
+    held_out = {tier: table for tier, (_, table) in results.items() if tier != "reconstruct"}
     return Scorecard(
-        scores,
+        {tier: score for tier, (score, _) in results.items()},
         _limits(law, scored, truth, tiers),
         check_observed(law, observed, whole, on_training_data),
         distance,
         observed.n_paths,
         level,
+        impact_of(held_out),
     )
 
 

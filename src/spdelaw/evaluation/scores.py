@@ -14,6 +14,8 @@ import scipy
 
 Array = np.ndarray
 
+#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
+STRETCHES, ENOUGH_PATHS = 20, 20
 #: Levels of the intervals whose coverage is counted, in percent.
 LEVELS = (50, 80, 95)
 #: Name of the mean square error, whose root is shown, and of the log density: larger is better.
@@ -163,6 +165,15 @@ def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
     generator = np.random.default_rng(seed)
     starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
     return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
+
+
+def units_of(n_paths: int, n_times: int) -> Array:
+    """Unit of each path and time, (P, T)."""
+    if n_paths >= ENOUGH_PATHS:
+        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
+    cuts = max(1, min(STRETCHES, n_times // 2))
+    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
+    return np.arange(n_paths)[:, None] * cuts + stretch
 
 
 # ---------- Tables as text and as plain data

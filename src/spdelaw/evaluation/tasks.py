@@ -13,7 +13,7 @@ from spdelaw.checks import whole
 from spdelaw.data.observed import Observed, observe
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.scores import Prediction, ScoreTable
+from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
 from spdelaw.law.observations import modes_at, noise_at
@@ -146,6 +146,10 @@ def tier_task(
     return Task(observed & ~held, observed & held & later)
 
 
+#: Predictions of rivals of values (path, time, x) from those that a task gives.
+Rivals = Callable[[Array, Task], list[Prediction]]
+
+
 class LawPredictor(NamedTuple):
     """A law as a predictor of values in the units of its fields; it has no preparation.
 
@@ -189,8 +193,14 @@ def predict_tier(
 
 
 def score_tier(
-    law: Law, observed: Observed, tier: str, seed: int, level: float, scale: float
-) -> TierScore:
+    law: Law,
+    observed: Observed,
+    tier: str,
+    seed: int,
+    level: float,
+    scale: float,
+    rivals: Rivals | None = None,
+) -> tuple[TierScore, ScoreTable]:
     """Scores of the law's mean and intervals against the data, noise included.
 
     Args:
@@ -200,12 +210,18 @@ def score_tier(
         seed: of values held out.
         level: of the intervals.
         scale: of the data; relative to it, values whose deviation is rounding are certain.
+        rivals: predictors of data in memory.
+
+    Returns:
+        The scores, and a table of law and rivals on the values that the law is uncertain of.
     """
     observed = observed.flat
     result = LawPredictor(law).fields(_given(observed, tier, seed))
     noise, n_times = noise_at(law, observed.points), observed.fields.sizes["time"]
-    given = (tier, seed, n_times, noise, level, scale)
-    return _total(over_parts(_tier_tables, observed, [result["mean"], result["std"]], *given))
+    given = (tier, seed, n_times, noise, level, scale, rivals)
+    parts = over_parts(_tier_tables, observed, [result["mean"], result["std"]], *given)
+    bands = ScoreTable.added([bands for _, bands in parts])
+    return _total(parts), bands._replace(sums=np.delete(bands.sums, 1, axis=1))
 
 
 def _given(observed: Observed, tier: str, seed: int) -> Observed:
@@ -226,34 +242,48 @@ def _given(observed: Observed, tier: str, seed: int) -> Observed:
 
 def _tier_tables(
     values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
-    noise: Array, level: float, scale: float,
+    noise: Array, level: float, scale: float, rivals: Rivals | None,
 ) -> tuple[ScoreTable, ScoreTable]:  # fmt: skip
-    scored = tier_task(values, tier, seed, first, n_times).scored
-    truth = np.where(scored, values, np.nan)
-    return path_tables(mean, np.sqrt(std**2 + noise), truth, level, scale)
+    task = tier_task(values, tier, seed, first, n_times)
+    truth = np.where(task.scored, values, np.nan)
+    others = rivals(values, task) if rivals is not None and values.shape[1] == n_times else []
+    units = units_of(*values.shape[:2]) if values.shape[1] == n_times else None
+    return path_tables(mean, np.sqrt(std**2 + noise), truth, level, scale, others, units)
 
 
 def path_tables(
-    mean: Array, std: Array, truth: Array, level: float = 0.95, scale: float = 0.0
+    mean: Array,
+    std: Array,
+    truth: Array,
+    level: float = 0.95,
+    scale: float = 0.0,
+    others: Sequence[Prediction] = (),
+    units: Array | None = None,
 ) -> tuple[ScoreTable, ScoreTable]:
-    """Scores by path of a prediction and of zero; of all values, and of those that are uncertain.
+    """Scores by path of a prediction, of zero and of others.
+
+    The first table is of all values; the second of those that are uncertain, by ``units`` of paths
+    and times, (path, time), where these are given.
 
     Arrays (path, time, x), NaN where nothing is scored; ``scale`` is the size of the data.
     """
     std = np.broadcast_to(std, truth.shape)
-    both = [Prediction(mean, std), Prediction(np.zeros(truth.shape), np.ones(truth.shape))]
+    zero = Prediction(np.zeros(truth.shape), np.ones(truth.shape))
     truth = np.where(np.isnan(mean), np.nan, truth)
-    paths = np.arange(len(truth))[:, None, None]
+    paths, levels = np.arange(len(truth))[:, None], (*LEVELS, 100 * level)
     bands = np.where(std > CERTAIN * scale, truth, np.nan)
-    return tuple(  # type: ignore[return-value]
-        ScoreTable.of(both, one, paths, len(truth), (100 * level,)) for one in (truth, bands)
+    predictions = [Prediction(mean, std), zero, *others]
+    units = paths if units is None else units
+    return (
+        ScoreTable.of(predictions, truth, paths[..., None], len(paths), levels),
+        ScoreTable.of(predictions, bands, units[..., None], int(units.max()) + 1, levels),
     )
 
 
 def _total(parts: Sequence[tuple[ScoreTable, ScoreTable]]) -> TierScore:
     """Scores of all parts together: ``|X_hat - X| / |X|`` by path, the others by value."""
     table, bands = (ScoreTable.added(tables) for tables in zip(*parts, strict=True))
-    error, square = table.sums[:, :, 0].T
+    error, square = table.sums[:, :2, 0].T
     kept = square > 0
     relative = float(np.sqrt(error[kept] / square[kept]).mean()) if kept.any() else float("nan")
     rmse, crps = table.means()[0, :2]

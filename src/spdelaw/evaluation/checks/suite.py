@@ -17,7 +17,6 @@ from spdelaw.evaluation.checks.departures import (
     band_tests,
     make_series,
     periods_of,
-    point_noise,
     projections,
     regression,
 )
@@ -89,8 +88,7 @@ class Suite:
             *self._nonlinearity(),
             *self._observation_noise(),
         ]
-        points = point_noise(self.law, self.errors.observed, z.shape[-1])
-        results += [] if points is None else [points]
+        results += departures.outside(self.law, self.errors.observed, z.shape[-1])
         return results, band_tests(self.errors, self._decay_factors, self.uncertainty)
 
     # ---------- Regressors
