@@ -165,8 +165,10 @@ def evaluate(
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
-    Where the law prepares its data, all scores are those of the prepared fields. One long lazy
-    record is scored in parts of its times; the model is checked on as much of it as memory bounds.
+    The verdict answers two questions: is there a departure (joint false-alarm rate 1 %), and does
+    it matter for predictions of held-out values? Where the law prepares its data, all scores are
+    those of the prepared fields. One long lazy record is scored in parts of its times; the model is
+    checked on as much of it as memory bounds.
 
     Args:
         law: the law.
