@@ -10,9 +10,9 @@ from tests.data.builders import globe
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation import forecast_skill as forecast_skill_module
-from spdelaw.evaluation.hindcast import (
-    Trial,
+from spdelaw.evaluation import hindcast as hindcast_module
+from spdelaw.evaluation.hindcast import Trial
+from spdelaw.evaluation.rivals import (
     amplitudes,
     damped,
     inverse_model,
@@ -203,11 +203,11 @@ def test_close_laws_are_judged_again_from_more_origins(monkeypatch):
         calls.append((int(trial.n_modes), len(plan.origins)))
         return (few if len(plan.origins) <= 24 else many)[int(trial.n_modes)]
 
-    monkeypatch.setattr(forecast_skill_module, "_score", score)
+    monkeypatch.setattr(hindcast_module, "_score", score)
     past = one_path(400)
     trial = Trial(CALM.domain, ("x",), "auto", None, {"drift": "diagonal"})
     laws = [trial.with_modes(CALM.domain, "diagonal", n) for n in few]
-    best, scores = forecast_skill_module.choose(past, laws, (1,), lambda done: None)
+    best, scores = hindcast_module.choose(past, laws, (1,), lambda done: None)
     assert best.n_modes == 3
     assert calls == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]
     assert scores["5 modes, drift diagonal"] == 0.9

@@ -11,9 +11,7 @@ from spdelaw.law.residuals import AR1, Grid
 def residual_law():
     """A law of noisy data whose residual has memory at every point."""
     n = len(POINTS)
-    residual = AR1(
-        np.linspace(0.5, 4.0, n), np.linspace(0.02, 0.2, n), np.linspace(0.1, 0.03, n)
-    )
+    residual = AR1(np.linspace(0.5, 4.0, n), np.linspace(0.02, 0.2, n), np.linspace(0.1, 0.03, n))
     return dataclasses.replace(law("stationary", NOISE), rest=residual)
 
 

@@ -19,22 +19,24 @@ from spdelaw.data.recognise import guess_source
 from spdelaw.data.summary import labels_of, restore_names
 from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.domains.places import places_of_fields
-from spdelaw.errors import DataError, InputError, SpdeLawError
+from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.hindcast import (
     INVERSE,
     PATTERNS,
-    SIMPLE,
     Issued,
     Plan,
     Trial,
     affine_part,
+    candidates,
+    choose,
     first_origin,
     hindcast,
+    tables_by_lead,
     where_observed,
 )
+from spdelaw.evaluation.rivals import SIMPLE
 from spdelaw.evaluation.scores import (
     LEVELS,
-    Prediction,
     ScoreTable,
     aligned,
     interval,
@@ -55,36 +57,6 @@ Array = np.ndarray
 SCORES = score_names()
 #: Statistics of each score.
 STATISTICS = ("estimate", "lower", "upper")
-#: Deviation of a point, relative to the largest, below which it is constant and not scored.
-CONSTANT = 1e-9
-
-
-def tables_by_lead(
-    issued: list[Issued],
-    n_leads: int,
-    levels: tuple[float, ...] = LEVELS,
-    constant: float = CONSTANT,
-) -> list[ScoreTable]:
-    """Scores of all predictors at each lead, summed by origin; late origins reach short leads."""
-    tables = []
-    for one in issued:
-        errors = [
-            Prediction((mean - one.truth) * one.scale, std * one.scale)
-            for mean, std in one.predictions.values()
-        ]
-        target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
-        tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
-    sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
-    return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
-
-
-def _scored(issued: Issued, constant: float) -> Array:
-    """Values that every method forecasts, at points that are not constant; (path, lead, point)."""
-    spread = issued.predictions["climatology"].std * issued.scale
-    scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
-    for mean, std in issued.predictions.values():
-        scored &= np.isfinite(mean) & np.isfinite(std)
-    return scored
 
 
 def score_dataset(
@@ -270,117 +242,6 @@ def _interval_text(values: xr.DataArray) -> str:
 
 def _listed(leads: np.ndarray) -> str:
     return ", ".join(str(k) for k in leads)
-
-
-# ---------- Choice of modes, their number and their coupling, by forecasts of held-out times
-#
-# All is chosen within the first past, before any origin, so that the choice uses no scored value.
-
-
-#: Numbers of modes that "auto" tries, where points and times suffice for them.
-MODE_COUNTS = (1, 2, 3, 5, 8, 12, 20)
-#: Most modes of a dense drift among them: it has their square of numbers to learn.
-MOST_DENSE = 12
-#: Relative difference of two scores below which they are the same.
-SAME_SCORE = 0.002
-#: Relative difference of two scores that few origins cannot tell from chance.
-CLOSE_SCORE = 0.01
-#: Share of the first past that is forecast, and times per mode, at least.
-HELD_OUT, TIMES_PER_MODE = 0.25, 4
-#: Most origins there: for all laws, and for those that are close.
-SOME_ORIGINS, MORE_ORIGINS = 24, 96
-
-
-def candidates(
-    trial: Trial, n_modes: Any, sources: list[AbstractDomain | str], past: xr.DataArray
-) -> list[Trial]:
-    """Laws to choose from: every source of modes with every number of modes and coupling.
-
-    Modes of a domain have a diagonal drift unless ``drift`` is given; patterns of the data are
-    tried alone and with a dense drift, by which they turn into one another. Where patterns are
-    tried, costly tests are left out: records count as stationary, and anomalies as without
-    mean.
-    """
-    given, counts = trial.settings.get("drift"), _mode_counts(n_modes, past)
-    if PATTERNS in sources:
-        trial = trial.quick
-    trials = [trial.with_modes(source, given, n) for source in sources for n in counts]
-    if given is None and PATTERNS in sources:
-        most = MOST_DENSE if n_modes == "auto" else max(counts)
-        trials += [trial.with_modes(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
-    return trials
-
-
-def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
-    if isinstance(n_modes, list | tuple) and n_modes:
-        return [whole("n_modes", n, 1) for n in n_modes]
-    if n_modes == "auto":
-        points = int(np.prod(past.shape[2:]))
-        most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
-        return [n for n in MODE_COUNTS if n <= most] or [1]
-    if isinstance(n_modes, str | list | tuple):
-        expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
-        raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
-    return [whole("n_modes", n_modes, 1)]
-
-
-def choose(
-    past: xr.DataArray,
-    tried: list[Trial],
-    leads: tuple[int, ...],
-    progress: Callable[[int], Any],
-) -> tuple[Trial, dict[str, float]]:
-    """The best law, and for each its CRPS relative to the climatology's, mean over leads.
-
-    Laws that come close to the best one are judged again from more origins. Of laws that are as
-    good then the one with the fewest numbers; what cannot be learned is left out.
-    """
-    if len(tried) == 1:
-        return tried[0], {}
-    plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
-    scores: dict[int, float] = {}
-    last: SpdeLawError | None = None
-    for i, trial in enumerate(tried):
-        try:
-            scores[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
-        except SpdeLawError as error:
-            last = error
-        progress(i + 1)
-    if not scores:
-        raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
-    final = _score_again(past, tried, _close_to_best(scores, CLOSE_SCORE), leads, plan) or scores
-    best = min(_close_to_best(final, SAME_SCORE), key=lambda i: (tried[i].n_numbers, final[i]))
-    scores |= final
-    return tried[best], {str(tried[i]): value for i, value in scores.items()}
-
-
-def _close_to_best(scores: dict[int, float], margin: float) -> list[int]:
-    """Laws whose score is the least one or larger by a margin."""
-    return [i for i, value in scores.items() if value <= (1.0 + margin) * min(scores.values())]
-
-
-def _score_again(
-    past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
-) -> dict[int, float]:
-    """Scores from more origins of laws that fewer could not tell apart."""
-    more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
-    if len(close) < 2 or len(more.origins) == len(plan.origins):
-        return {}
-    return {i: _score(past, tried[i]._replace(rivals=("climatology",)), more) for i in close}
-
-
-def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
-    """Origins at the end of the past, learned from once; late ones reach short leads alone."""
-    start = max(4, round((1.0 - HELD_OUT) * n))
-    kept = tuple(k for k in leads if start + k <= n) or leads[:1]
-    origins = np.unique(np.linspace(start, n - kept[0], most).astype(int))
-    return Plan(tuple(origins.tolist()), (0,), kept)
-
-
-def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
-    tables = tables_by_lead(list(hindcast(past, trial, plan)), len(plan.leads))
-    crps = np.array([table.sums[:, :, 1].sum(0) for table in tables])  # of law and climatology
-    return float(np.mean(crps[:, 0] / crps[:, 1]))
 
 
 # ---------- Forecasts from all origins as labelled fields in the units of the data

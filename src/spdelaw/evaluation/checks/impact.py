@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.evaluation.hindcast import mean_field, memory
+from spdelaw.evaluation.rivals import mean_field, memory
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
 from spdelaw.evaluation.tasks import Task
 

@@ -21,6 +21,7 @@ from spdelaw.evaluation.checks.departures import (
     regression,
 )
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
+from spdelaw.evaluation.checks.outside import outside
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.processes import operators
@@ -88,7 +89,7 @@ class Suite:
             *self._nonlinearity(),
             *self._observation_noise(),
         ]
-        results += departures.outside(self.law, self.errors.observed, z.shape[-1])
+        results += outside(self.law, self.errors.observed, z.shape[-1])
         return results, band_tests(self.errors, self._decay_factors, self.uncertainty)
 
     # ---------- Regressors
