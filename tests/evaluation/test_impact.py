@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.evaluation.checks.impact import Impact, impact_of, rival_predictions
+from spdelaw.evaluation.checks.impact import Impact, impact_of
+from spdelaw.evaluation.rivals import rival_predictions
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, score_names
 from spdelaw.evaluation.tasks import Task
 

@@ -60,6 +60,17 @@ def test_auto_in_a_fit(decay, answer):
     assert (law.rest is None) == (answer == "white")
 
 
+def test_residual_is_another_word_for_rest():
+    fields = with_residual(2, TIMES[:200], 0.4, 0.1, 0.02)
+    words = {"mean": "zero", "initial": "stationary", "nuisance": 0}
+    one, two = (
+        sl.fit(fields, HEAT.domain, 2, **words, **{w: "memory"}) for w in ("rest", "residual")
+    )
+    np.testing.assert_array_equal(one.rest.decay, two.rest.decay)
+    assert two.residual is two.rest
+    assert sl.fit(fields, HEAT.domain, 2, **words).residual.variance >= 0
+
+
 def test_bands_hold_what_they_say():
     """Forecasts of one to eight steps from 60 origins of 4 paths, noise included.
 

@@ -366,7 +366,8 @@ def skill(
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further words of `spdelaw.fit`, such as ``drift="dense"``.
+        settings: further words of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is another
+            name of ``rest``.
 
     Returns:
         `Skill` with ``table``, ``forecasts``, and what was chosen.
@@ -380,6 +381,7 @@ def skill(
         >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
         True
     """
+    rest = settings.pop("residual", rest)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
     level = probability("level", level)

@@ -24,6 +24,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.empirical import Empirical
 from spdelaw.errors import ConvergenceError, DomainError
 from spdelaw.evaluation.scores import Prediction
+from spdelaw.evaluation.tasks import Task
 
 Array = np.ndarray
 
@@ -209,3 +210,36 @@ class Rival(NamedTuple):
         prediction = self.rule(given.values - self.centre, self.leads)
         mean, std = (moment[: len(times)].swapaxes(0, 1) for moment in prediction)
         return Prediction(self.centre + mean, std)
+
+
+# ---------- Rivals in any task
+#
+# With the mean m and variance v of each point, its correlation r with itself one step later, and
+# its last value x given k steps ago,
+#
+#     climatology  N(m, v),    damped persistence  N(m + r^k (x - m), v (1 - r^2k)).
+
+
+#: Rivals of `rival_predictions`.
+TASK_RIVALS = ("climatology", "damped persistence")
+#: Least share of a point's variance that damped persistence leaves open.
+LEAST_OPEN_SHARE = 1e-6
+
+
+def rival_predictions(values: Array, task: Task) -> list[Prediction]:
+    """Predictions of `TASK_RIVALS` of values (path, time, x) from those that a task gives."""
+    given = np.where(task.given, values, np.nan)
+    mean = mean_field(given)
+    away = given - mean
+    variance = mean_field(away**2)
+    variance = np.broadcast_to(np.where(variance > 0, variance, variance.mean()), values.shape)
+    rows = np.where(task.given, np.arange(values.shape[1])[:, None], -1)
+    last = np.maximum.accumulate(rows, axis=1)
+    age = np.where(last >= 0, np.arange(values.shape[1])[:, None] - last, np.inf)
+    value = np.take_along_axis(np.nan_to_num(away), np.maximum(last, 0), axis=1)
+    factor = np.where(np.isfinite(age), memory(away) ** age, 0.0)
+    left = np.maximum(1.0 - factor**2, LEAST_OPEN_SHARE)
+    return [
+        Prediction(np.broadcast_to(mean, values.shape), np.sqrt(variance)),
+        Prediction(mean + factor * value, np.sqrt(left * variance)),
+    ]

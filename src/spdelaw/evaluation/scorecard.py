@@ -11,9 +11,10 @@ import xarray as xr
 from spdelaw.checks import instance, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
-from spdelaw.evaluation.checks.impact import TASKS_WITH_RIVALS, Impact, impact_of, rival_predictions
+from spdelaw.evaluation.checks.impact import TASKS_WITH_RIVALS, Impact, impact_of
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import ModelCheck, check_observed, describe_check
+from spdelaw.evaluation.rivals import rival_predictions
 from spdelaw.evaluation.scores import to_plain
 from spdelaw.evaluation.tasks import (
     TIERS,

@@ -221,6 +221,7 @@ def fit(
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
             ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
+            ``residual="memory"`` states the model of the residual, as ``rest`` does.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -237,6 +238,8 @@ def fit(
         engine = "semilinear"
     if "dynamics" in words and isinstance(engine, str) and engine == "exact":
         engine = DynamicsEngine.name
+    if "residual" in words:  # the word of `Model` is older
+        words["rest"] = words.pop("residual")
     model_words = {name: words.pop(name) for name in WORDS if name in words}
     is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
     model = _model_from_words(

@@ -5,10 +5,7 @@ A test finds small departures in long data. What a user needs is by how much pre
 - the shares of held-out values inside the 50, 80 and 95 % bands of the law;
 - the loss of log score against the best rival, in nats per value.
 
-Rivals know what the law is given. With the mean ``m`` and variance ``v`` of each point, its
-correlation ``r`` with itself one step later, and its last value ``x`` given ``k`` steps ago,
-
-    climatology  N(m, v),    damped persistence  N(m + r^k (x - m), v (1 - r^2k)).
+Rivals are given what the law is given (`spdelaw.evaluation.rivals`).
 """
 
 from __future__ import annotations
@@ -17,14 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.evaluation.rivals import mean_field, memory
-from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
-from spdelaw.evaluation.tasks import Task
+from spdelaw.evaluation.rivals import TASK_RIVALS
+from spdelaw.evaluation.scores import LEVELS, ScoreTable
 
 Array = np.ndarray
 
-#: Names of the rivals.
-RIVALS = ("climatology", "damped persistence")
 #: Tasks in which rivals are given enough to predict.
 TASKS_WITH_RIVALS = ("forecast", "gaps")
 #: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors, and
@@ -32,8 +26,6 @@ TASKS_WITH_RIVALS = ("forecast", "gaps")
 BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.08, 0.05), 0.05
 #: Standard error of a share from too few paths or stretches of time to estimate it.
 UNKNOWN_ERROR, FEWEST_UNITS = 0.05, 4
-#: Least share of a point's variance that damped persistence leaves open.
-LEAST_OPEN_SHARE = 1e-6
 
 
 class Impact(NamedTuple):
@@ -90,7 +82,7 @@ def impact_of(tables: dict[str, ScoreTable]) -> Impact | None:
         scores = table.means()[:, 2]
         behind = scores[0] - scores[1:]
         if len(behind) and not behind.max() <= lost:
-            lost, rival = float(behind.max()), RIVALS[int(behind.argmax())]
+            lost, rival = float(behind.max()), TASK_RIVALS[int(behind.argmax())]
     shares, errors = coverage[worst].tolist()
     return Impact(worst, tuple(shares), tuple(errors), lost, rival)
 
@@ -111,22 +103,3 @@ def _excess(coverage: Array) -> float:
     share, error = coverage
     off = np.abs(share - np.array(LEVELS) / 100)
     return float(np.max(off - 2.0 * error - BAND_TOLERANCE))
-
-
-def rival_predictions(values: Array, task: Task) -> list[Prediction]:
-    """Predictions of `RIVALS` of values (path, time, x) from those that a task gives."""
-    given = np.where(task.given, values, np.nan)
-    mean = mean_field(given)
-    away = given - mean
-    variance = mean_field(away**2)
-    variance = np.broadcast_to(np.where(variance > 0, variance, variance.mean()), values.shape)
-    rows = np.where(task.given, np.arange(values.shape[1])[:, None], -1)
-    last = np.maximum.accumulate(rows, axis=1)
-    age = np.where(last >= 0, np.arange(values.shape[1])[:, None] - last, np.inf)
-    value = np.take_along_axis(np.nan_to_num(away), np.maximum(last, 0), axis=1)
-    factor = np.where(np.isfinite(age), memory(away) ** age, 0.0)
-    left = np.maximum(1.0 - factor**2, LEAST_OPEN_SHARE)
-    return [
-        Prediction(np.broadcast_to(mean, values.shape), np.sqrt(variance)),
-        Prediction(mean + factor * value, np.sqrt(left * variance)),
-    ]

@@ -88,7 +88,7 @@ def fill(
         seconds: no candidate is begun that would take longer than this in all; None for no limit.
         seed: of what is held out.
         progress: called with the name of each candidate.
-        words: further words of `spdelaw.Model`.
+        words: further words of `spdelaw.Model`; ``residual`` is another name of ``rest``.
 
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std``; over
@@ -135,6 +135,7 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
+    rest = words.pop("residual", rest)
     _check_options(n_modes, basis, drift, rest, seconds, words)
     seed = whole("seed", seed, 0)
     if prepare is not None:
@@ -218,7 +219,7 @@ def _learn_best(
     """
     data, _ = prepare_data(observed, recipe.domain, recipe.prepare, strength)
     notes = [f"{trials[0].candidate}: {trials[0].note}"]
-    for best in [trial for trial in trials if trial.table is not None]:
+    for best in [trial for trial in trials if np.isfinite(trial.crps)]:
         try:
             law = learn(data, recipe, best.candidate, _law_on_domain(trials, best, data, recipe))
             moments = Moments.of(law, observed)
@@ -233,7 +234,7 @@ def _learn_best(
 
 def _law_on_domain(trials: list[Trial], best: Trial, data: Observed, recipe: Recipe) -> Law | None:
     """The best law on the domain, where patterns need the record without gaps."""
-    plain = [t for t in trials if t.candidate.basis == "domain" and t.table is not None]
+    plain = [t for t in trials if t.candidate.basis == "domain" and np.isfinite(t.crps)]
     if best.candidate.basis != "patterns" or not plain:
         return None
     return learn(data, recipe, plain[0].candidate)

@@ -367,7 +367,7 @@ def ranked(trials: list[Trial]) -> list[Trial]:
 
 def _clearly_worse(trial: Trial, best: Trial) -> bool:
     """Whether the CRPS differ by more than one standard error, counted by spans of time."""
-    if trial is best or trial.table is None or best.table is None:
+    if trial is best or trial.table is None or best.table is None or np.isnan(trial.crps):
         return trial is not best
     spans = [
         [span.sum() for span in np.array_split(table.sums[:, 0, 1], SPANS)]
