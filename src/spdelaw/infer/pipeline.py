@@ -221,7 +221,6 @@ def fit(
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
             ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
-            ``residual="memory"`` states the model of the residual, as ``rest`` does.
 
     Example:
         >>> import numpy as np, spdelaw as sl
