@@ -98,6 +98,9 @@ NAMED_ON_FILE = dict.fromkeys(
 #: beginning of a name, ``"case/name"``: what they name is not compared.
 _INTERVALS = "initial variances have intervals of standard errors"
 _SELECTED = "mean, initial state and noise are selected by fits around a mean"
+_TWO_PARTS = "the verdict tests what lies outside the modes, and says whether a departure matters"
+SCORED = ("check_fits", "check_training_data", "check_truth", "check_mean", "check_cubic",
+          "fields_semilinear_evaluate")  # fmt: skip
 CHANGED_TODAY: dict[str, str] = {
     **dict.fromkeys(("mean_auto", "mean_constant_gaps", "update_with_mean"), _INTERVALS),
     **dict.fromkeys(("mean_constant_complete", "mean_given", "profiles"), _INTERVALS),
@@ -109,6 +112,12 @@ CHANGED_TODAY: dict[str, str] = {
     **dict.fromkeys(("report_linear", "shell_record", "shell_semilinear"), _SELECTED),
     **dict.fromkeys(("shell_table", "prepared_month"), _SELECTED),
     "shell_errors/show.error": "a missing law is reported as any missing file is",
+    **{
+        f"{name}/{prefix}{part}": _TWO_PARTS
+        for name in (*SCORED, "lazy_evaluate", "semilinear_evaluate", "semilinear_evaluate_ring")
+        for prefix in ("card.", "search:card.")
+        for part in ("answer", "impact", "model_check.overall.outside the modes")
+    },
     **{
         f"report_{name}/{part}": "the report says the same in plain English, and what training is"
         for name in ("linear", "semilinear", "dates")

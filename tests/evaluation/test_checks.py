@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 import spdelaw as sl
-from spdelaw.evaluation.checks.errors import standard_innovations
 from spdelaw.evaluation.checks.suite import suite_of
 from spdelaw.evaluation.checks.verdict import check_model
 
@@ -34,9 +33,9 @@ def test_innovations_are_standard_normal_and_white(observation_std, law):
     data = simulate(60, 7, observation_std=observation_std)
     if observation_std:
         law = sl.fit(simulate(300, 8, observation_std=observation_std), sl.Interval(0, np.pi), 4)
-    z, unit = standard_innovations(law, data)
-    assert unit == "mode"
-    z = z[:, 1:]
+    check = check_model(law, data)
+    assert check.unit == "mode"
+    z = check.innovations[:, 1:]
     assert np.isfinite(z).all()
     n = z[..., 0].size
     bound = stats.norm.isf(1e-4 / 24) * 1.2  # 1.2: the parameters are estimated
@@ -44,8 +43,8 @@ def test_innovations_are_standard_normal_and_white(observation_std, law):
     assert np.abs((z**2).mean((0, 1)) - 1).max() < bound * np.sqrt(2 / n)
     assert np.abs((z[:, 1:] * z[:, :-1]).mean((0, 1))).max() < bound / np.sqrt(n)
     if observation_std:
-        z, _ = standard_innovations(law, sl.mask(data, "random", fraction=0.3, seed=0))
-        z = z[:, 1:]
+        gappy = sl.mask(data, "random", fraction=0.3, seed=0)
+        z = check_model(law, gappy).innovations[:, 1:]
         there = z[np.isfinite(z)]
         assert there.size > 0.5 * z.size
         square = stats.norm.isf(0.5e-4) * np.sqrt(2 / there.size) * 1.3

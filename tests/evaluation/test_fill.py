@@ -8,7 +8,7 @@ import spdelaw as sl
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.gaps import selection as selection_module
 from spdelaw.evaluation.gaps.filling import fill_record
-from spdelaw.evaluation.gaps.selection import hold_out
+from spdelaw.evaluation.gaps.selection import gap_task
 
 CALM = sl.catalogue.heat(n_modes=3, initial="stationary")
 GRID = np.linspace(0, np.pi, 13)
@@ -19,6 +19,11 @@ def record(n_paths=1, n_times=80, seed=0, std=0.05, fraction=0.3, pattern="block
     times = 0.1 * np.arange(n_times)
     full = sl.simulate(CALM, n_paths, times, GRID, seed=seed, observation_std=std)
     return full, sl.mask(full, pattern, fraction=fraction, seed=seed + 1)
+
+
+def hold_out(observed, *how, **words):
+    """Observed values that a task does not give."""
+    return observed & ~gap_task(observed, *how, **words).given
 
 
 def map_of_sea(n_times=48, seed=0):

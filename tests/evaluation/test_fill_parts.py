@@ -5,17 +5,20 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.evaluation.gaps.prediction import Candidate, completed
-from spdelaw.evaluation.gaps.residuals import (
+from spdelaw.evaluation.gaps.candidates import Candidate
+from spdelaw.evaluation.gaps.climatology import completed
+from spdelaw.evaluation.gaps.selection import Trial, ranked
+from spdelaw.evaluation.scores import ScoreTable, score_names
+from spdelaw.law.residuals import (
     RIDGE,
+    Covariance,
+    Grid,
     Kernel,
     Values,
     choose_kernel,
-    condition_on_row,
     krige,
     shared_covariance,
 )
-from spdelaw.evaluation.gaps.selection import Trial, ranked
 
 
 def places(n, rng, n_paths=1):
@@ -89,7 +92,7 @@ def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
     seen = np.isfinite(row[0])
     noisy = cov[np.ix_(seen, seen)] + RIDGE * np.diag(np.diag(cov)[seen])
     weights = np.linalg.solve(noisy, cov[np.ix_(seen, ~seen)])
-    got = condition_on_row(row[None], cov)
+    got = Covariance(0.95, cov, np.diag(cov)).predict(row[None], Grid(None, points))
     np.testing.assert_allclose(got.mean[0, 0, ~seen], row[0, seen] @ weights, atol=1e-10)
     spread = np.diag(cov[np.ix_(~seen, ~seen)] - cov[np.ix_(~seen, seen)] @ weights)
     np.testing.assert_allclose(got.variance[0, 0, ~seen], spread, atol=1e-10)
@@ -103,7 +106,9 @@ def test_fewest_modes_that_are_not_clearly_worse():
 
     def trial(n_modes, by_time):
         candidate = Candidate("domain", "diagonal", n_modes)
-        return Trial(candidate, "white", crps=float(by_time.mean()), by_time=by_time)
+        sums = np.zeros((len(by_time), 1, 6))
+        sums[:, 0, 1] = by_time
+        return Trial(candidate, "white", ScoreTable(score_names(), sums, np.ones(len(sums))))
 
     best = trial(32, base)
     by_chance = trial(4, base + 0.2 * noise - 0.2 * noise.mean() + 0.001)

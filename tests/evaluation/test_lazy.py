@@ -10,7 +10,7 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.data import quality as quality_module
-from spdelaw.evaluation.checks import departures as departures_module
+from spdelaw.evaluation.checks import outside as outside_module
 from spdelaw.evaluation.checks import suite as suite_module
 from spdelaw.evaluation.gaps import filling as filling_module
 from spdelaw.evaluation.gaps.filling import fill_record
@@ -122,7 +122,7 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
     data, words = make()
     # What may be in memory however short the record is.
     monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(departures_module, "MOST_ROWS", 10)
+    monkeypatch.setattr(outside_module, "MOST_ROWS", 10)
     monkeypatch.setattr(design_module, "COMPONENT_ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
     equation = sl.catalogue.heat(n_modes=2, initial="stationary")

@@ -10,9 +10,9 @@ from tests.data.builders import globe
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation import forecast_skill as forecast_skill_module
-from spdelaw.evaluation.hindcast import (
-    Trial,
+from spdelaw.evaluation import hindcast as hindcast_module
+from spdelaw.evaluation.hindcast import Trial
+from spdelaw.evaluation.rivals import (
     amplitudes,
     damped,
     inverse_model,
@@ -64,7 +64,7 @@ def test_inverse_model_is_the_regression_of_amplitudes():
     a = x @ v[:2].T
     g = np.linalg.solve(a[:-1].T @ a[:-1], a[:-1].T @ a[1:]).T
     expected = v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2] @ x[-1]
-    np.testing.assert_allclose(model.outlook(x[None]).mean[1, 0], expected, atol=1e-8)
+    np.testing.assert_allclose(model.predict(x[None], (1, 2)).mean[1, 0], expected, atol=1e-8)
     left = x[2:] - x[:-2] @ (v[:2].T @ np.linalg.matrix_power(g, 2) @ v[:2]).T
     np.testing.assert_allclose(model.errors[1], np.sqrt((left**2).mean(0)), atol=1e-8)
 
@@ -74,9 +74,11 @@ def test_a_forecast_that_was_never_wrong_is_not_taken_for_sure():
     history = np.random.default_rng(0).standard_normal((1, 30, 2))
     history[0, :, 1] = np.nan
     history[0, [3, 4], 1] = 0.7  # persistence was right the only time
-    outlook = damped(history, (1,), 1.0)
-    np.testing.assert_allclose(outlook.std[0, 0, 1], 0.7)
-    assert outlook.std[0, 0, 0] == pytest.approx(np.sqrt(np.mean(np.diff(history[0, :, 0]) ** 2)))
+    prediction = damped(history, (1,), 1.0)
+    np.testing.assert_allclose(prediction.std[0, 0, 1], 0.7)
+    assert prediction.std[0, 0, 0] == pytest.approx(
+        np.sqrt(np.mean(np.diff(history[0, :, 0]) ** 2))
+    )
 
 
 def test_amplitudes_through_gaps_are_those_of_the_seen_points():
@@ -201,11 +203,11 @@ def test_close_laws_are_judged_again_from_more_origins(monkeypatch):
         calls.append((int(trial.n_modes), len(plan.origins)))
         return (few if len(plan.origins) <= 24 else many)[int(trial.n_modes)]
 
-    monkeypatch.setattr(forecast_skill_module, "_score", score)
+    monkeypatch.setattr(hindcast_module, "_score", score)
     past = one_path(400)
     trial = Trial(CALM.domain, ("x",), "auto", None, {"drift": "diagonal"})
     laws = [trial.with_modes(CALM.domain, "diagonal", n) for n in few]
-    best, scores = forecast_skill_module.choose(past, laws, (1,), lambda done: None)
+    best, scores = hindcast_module.choose(past, laws, (1,), lambda done: None)
     assert best.n_modes == 3
     assert calls == [(1, 24), (2, 24), (3, 24), (5, 24), (1, 96), (2, 96), (3, 96)]
     assert scores["5 modes, drift diagonal"] == 0.9

@@ -6,8 +6,9 @@ import scipy
 from tests.law.test_rest import HEAT, POINTS, process, with_residual
 
 import spdelaw as sl
-from spdelaw.infer.residuals import learn_residual, memory_test
+from spdelaw.infer.residuals import memory_test
 from spdelaw.law.observations import noise_at
+from spdelaw.law.residuals import AR1
 
 TIMES = 0.5 * np.arange(600)
 
@@ -33,7 +34,7 @@ def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times(
     values = process(0.2, np.full(6, 0.5), times, 40, generator)
     values += np.sqrt(0.3) * generator.standard_normal(values.shape)
     values[generator.uniform(size=values.shape) < 1 / 3] = np.nan
-    rest, given = learn_residual(values, times, None), learn_residual(values, times, 0.3)
+    rest, given = AR1.fit(values, times, None), AR1.fit(values, times, 0.3)
     np.testing.assert_allclose(rest.decay, 0.2, rtol=0.2)
     np.testing.assert_allclose(rest.variance, 0.5, rtol=0.15)
     np.testing.assert_allclose(rest.white, 0.3, rtol=0.25)
@@ -57,6 +58,17 @@ def test_auto_in_a_fit(decay, answer):
     law = fit(with_residual(2, TIMES, decay or 1.0, 0.1 if decay else 0.0, 0.02), "auto")
     assert law.info["rest"]["answer"] == answer
     assert (law.rest is None) == (answer == "white")
+
+
+def test_residual_is_another_word_for_rest():
+    fields = with_residual(2, TIMES[:200], 0.4, 0.1, 0.02)
+    words = {"mean": "zero", "initial": "stationary", "nuisance": 0}
+    one, two = (
+        sl.fit(fields, HEAT.domain, 2, **words, **{w: "memory"}) for w in ("rest", "residual")
+    )
+    np.testing.assert_array_equal(one.rest.decay, two.rest.decay)
+    assert two.residual is two.rest
+    assert sl.fit(fields, HEAT.domain, 2, **words).residual.variance >= 0
 
 
 def test_bands_hold_what_they_say():

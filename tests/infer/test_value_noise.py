@@ -100,7 +100,11 @@ def test_the_coordinate_travels_with_the_data():
     np.testing.assert_allclose(same.linear.drift, given.linear.drift, rtol=1e-10)
     a, b = given.log_likelihood(beside), given.log_likelihood(beside.isel(path=slice(2, 4)))
     np.testing.assert_allclose(a[2:4], b, rtol=1e-12)
-    assert sl.evaluate(given, beside, tiers=("gaps",)).check.fits
+    # The deviations of the first path are wrong for the others, and the verdict notices.
+    assert "outside the modes" in sl.evaluate(given, beside, tiers=("gaps",)).check.rejected
+    fields, std = observed(seed=2)
+    beside = fields.assign_coords(observation_std=std)
+    assert sl.evaluate(fit(beside), beside, tiers=("gaps",)).check.fits
 
 
 def test_a_preparation_scales_the_deviations_too():

@@ -5,15 +5,13 @@ import dataclasses
 import numpy as np
 from tests.law.laws import NOISE, POINTS, TIMES, fields, law
 
-from spdelaw.law.residuals import Residual, draw_residual
+from spdelaw.law.residuals import AR1, Grid
 
 
 def residual_law():
     """A law of noisy data whose residual has memory at every point."""
     n = len(POINTS)
-    residual = Residual(
-        np.linspace(0.5, 4.0, n), np.linspace(0.02, 0.2, n), np.linspace(0.1, 0.03, n)
-    )
+    residual = AR1(np.linspace(0.5, 4.0, n), np.linspace(0.02, 0.2, n), np.linspace(0.1, 0.03, n))
     return dataclasses.replace(law("stationary", NOISE), rest=residual)
 
 
@@ -49,10 +47,10 @@ def test_joint_draws_are_those_of_the_brute_force_gaussian():
     """
     generator = np.random.default_rng(3)
     times, n = np.array([0.0, 0.3, 0.4, 1.1, 1.9, 2.0, 3.0]), 20_000
-    residual = Residual(np.array([0.4, 2.0]), np.array([1.5, 0.7]), np.array([0.5, 0.9]))
+    residual = AR1(np.array([0.4, 2.0]), np.array([1.5, 0.7]), np.array([0.5, 0.9]))
     values = generator.standard_normal((7, 2))
     values[[1, 4], 0], values[[2, 6], 1] = np.nan, np.nan
-    draws = draw_residual(np.tile(values, (n, 1, 1)), times, residual, generator)
+    draws = residual.draw(np.tile(values, (n, 1, 1)), Grid(times, None), generator)
     for j in range(2):
         observed = ~np.isnan(values[:, j])
         prior = residual.variance[j] * np.exp(-residual.decay[j] * np.abs(times[:, None] - times))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.law.residuals import Residual, smooth_residual
+from spdelaw.law.residuals import AR1, Grid
 
 POINTS = np.linspace(0.2, 3.0, 12)
 HEAT = sl.catalogue.heat(n_modes=2, initial="stationary")
@@ -36,13 +36,13 @@ def with_residual(n_paths, times, decay, variance, white, seed=0, points=POINTS)
 def test_smoother_is_the_brute_force_gaussian():
     generator = np.random.default_rng(1)
     times = np.cumsum(generator.exponential(1.0, 9))
-    rest = Residual(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
+    rest = AR1(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
     seen = process(rest.decay, rest.variance, times, 3, generator)
     seen += np.sqrt(rest.white) * generator.standard_normal(seen.shape)
     seen[generator.uniform(size=seen.shape) < 0.3] = np.nan
     seen[:, -2:] = np.nan  # two steps of forecast
-    mean, variance, weight = smooth_residual(seen, times, rest)
-    each = smooth_residual(seen, np.tile(times, (3, 1)), rest)  # a clock of each path
+    mean, variance, weight = rest.predict(seen, Grid(times, None))
+    each = rest.predict(seen, Grid(np.tile(times, (3, 1)), None))  # a clock of each path
     np.testing.assert_allclose(each, (mean, variance, weight), atol=1e-14)
     for p in range(3):
         for j in range(2):

@@ -13,12 +13,19 @@ from spdelaw.checks import instance, one_of, probability, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.scores import LOG_DENSITY, ScoreTable, score_names, value_scores
-from spdelaw.evaluation.tasks import TIERS, Prediction, tier_task, values_of
+from spdelaw.evaluation.scores import (
+    ENOUGH_PATHS,
+    LOG_DENSITY,
+    Prediction,
+    ScoreTable,
+    aligned,
+    to_plain,
+    units_of,
+)
+from spdelaw.evaluation.tasks import TIERS, LawPredictor, Task, tier_task
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers
 from spdelaw.law.observations import response, subtract_mean_and_forcing
-from spdelaw.law.prediction import reconstruct
 
 # ---------- Whether log-likelihoods are densities of the same numbers
 
@@ -142,8 +149,6 @@ def _noise_of_values(law: Law) -> tuple[bool, int]:
 
 Array = np.ndarray
 
-#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
-STRETCHES, ENOUGH_PATHS = 20, 20
 #: Values that two laws prepare from one are equal to this, relative to their size.
 SAME_VALUES = 1e-6
 
@@ -167,10 +172,15 @@ class HeldOut(NamedTuple):
         """Values at the points of the law at all cells, NaN where it has no point."""
         return self.observed.places.unflatten(values).reshape(*values.shape[:2], -1)
 
-    def restricted_to(self, cells: Array) -> Observed:
-        """The data with all other cells missing; ``cells`` is boolean (P, T, G)."""
+    def predict(self, law: Law, task: Task) -> Prediction:
+        """Prediction of every value in the units of the data, from those given, (P, T, G)."""
         inside = self.observed.places.inside
-        return self.observed.masked(cells if inside is None else cells[..., inside]).flat
+        cells = task.given if inside is None else task.given[..., inside]
+        predictor = LawPredictor(law.without_preparation_and_mean)
+        mean, std = predictor.predict(self.observed.masked(cells).flat)
+        return Prediction(
+            self.on_cells(self.offset + self.scale * mean), self.on_cells(self.scale * std)
+        )
 
 
 def held_out(law: Law, data: Any) -> HeldOut:
@@ -202,45 +212,19 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
             raise DataError("data", expected=expected, got=got, fix=fix)
 
 
-def units_of(n_paths: int, n_times: int) -> Array:
-    """Unit of each path and time, (P, T)."""
-    if n_paths >= ENOUGH_PATHS:
-        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
-    cuts = max(1, min(STRETCHES, n_times // 2))
-    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
-    return np.arange(n_paths)[:, None] * cuts + stretch
-
-
 def tier_table(
     laws: list[Law], held_out_values: list[HeldOut], tier: str, seed: int
 ) -> ScoreTable | None:
     """RMSE and CRPS of a tier, by unit, on the values that all laws predict; None without any."""
     raw = held_out_values[0].raw
     in_all = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
-    given, scored = tier_task(np.where(in_all, raw, np.nan), tier, seed)
-    predictions = [_predicted(law, h, given) for law, h in zip(laws, held_out_values, strict=True)]
-    scored = scored & np.isfinite(np.stack([mean for mean, _ in predictions])).all(0)
-    if not scored.any():
-        return None
-    units = units_of(*raw.shape[:2])
-    where, n = units[np.nonzero(scored)[:2]], int(units.max()) + 1
-    scores = np.stack(
-        [value_scores(mean[scored], std[scored], raw[scored])[:2] for mean, std in predictions]
-    )
-    sums = np.array([[np.bincount(where, one, n) for one in by_law] for by_law in scores])
-    counts = np.bincount(where, minlength=n).astype(float)
-    return ScoreTable(score_names()[:2], np.moveaxis(sums, -1, 0), counts)
-
-
-def _predicted(law: Law, held_out_values: HeldOut, given: Array) -> Prediction:
-    """Prediction of every value in the units of the data, from the given ones."""
-    restricted, scale = held_out_values.restricted_to(given), held_out_values.scale
-    result = reconstruct(law.without_preparation_and_mean, restricted)
-    mean, std = values_of(law, result, restricted.points)
-    return Prediction(
-        held_out_values.on_cells(held_out_values.offset + scale * mean),
-        held_out_values.on_cells(scale * std),
-    )
+    task = tier_task(np.where(in_all, raw, np.nan), tier, seed)
+    predictions = [h.predict(law, task) for law, h in zip(laws, held_out_values, strict=True)]
+    predicted = np.isfinite(np.stack([mean for mean, _ in predictions])).all(0)
+    truth, units = np.where(task.scored & predicted, raw, np.nan), units_of(*raw.shape[:2])
+    table = ScoreTable.of(predictions, truth, units[..., None], int(units.max()) + 1)
+    table = table._replace(scores=table.scores[:2], sums=table.sums[..., :2])
+    return table if table.counts.any() else None
 
 
 def log_table(laws: list[Law], held_out_values: list[HeldOut]) -> ScoreTable | None:
@@ -281,51 +265,35 @@ CLOSE_BIC, CLEAR_BIC = 2.0, 10.0
 ROUNDING = 1e-6
 #: Most modes of a parameter that the table shows.
 MOST_MODES_SHOWN = 6
+#: Criteria with their names in the table.
+CRITERIA = {
+    "log_likelihood": "log-likelihood",
+    "n_parameters": "parameters",
+    "aic": "AIC",
+    "bic": "BIC",
+}
 
 
 def rows_of(comparison: Comparison) -> list[list[str]]:
     """Likelihoods, tests, scores and parameters: a name and a cell per law."""
-    return [
-        *_likelihood_rows(comparison),
-        *_test_rows(comparison),
-        *_score_rows(comparison),
-        *_parameter_rows(comparison),
-    ]
-
-
-def _likelihood_rows(comparison: Comparison) -> list[list[str]]:
-    if comparison.likelihood is None:
-        return []
-    words = {"log_likelihood": "log-likelihood", "n_parameters": "parameters", "aic": "AIC",
-             "bic": "BIC"}  # fmt: skip
-    return [
-        [word, *(f"{v:.6g}" if name == "n_parameters" else f"{v:.2f}" for v in values)]
-        for name, word in words.items()
-        for values in [comparison.likelihood[name].values]
-    ]
-
-
-def _test_rows(comparison: Comparison) -> list[list[str]]:
     rows = []
+    if comparison.likelihood is not None:
+        for name, word in CRITERIA.items():
+            form = ".6g" if name == "n_parameters" else ".2f"
+            rows.append([word, *(f"{v:{form}}" for v in comparison.likelihood[name].values)])
     for test in comparison.tests:
         cells = [""] * len(comparison.names)
         cells[test.smaller] = f"{test.statistic:.2f}, {test.degrees} d.f., p = {test.p_value:.2g}"
         rows.append([f"ratio test in {comparison.names[test.larger]}", *cells])
-    return rows
-
-
-def _score_rows(comparison: Comparison) -> list[list[str]]:
-    if comparison.scores is None:
-        return []
-    rows = []
-    for score in comparison.scores["score"].values:
-        row = comparison.scores.sel(score=score)
+    scores = xr.Dataset(coords={"score": []}) if comparison.scores is None else comparison.scores
+    for score in scores["score"].values:
+        row = scores.sel(score=score)
         cells = []
         for value, (gap, low, high) in zip(row.value.values, row.difference.values, strict=True):
             more = "" if gap == 0 else f" ({gap:+.3g} [{low:+.3g}, {high:+.3g}])"
             cells.append(f"{value:.4g}{more}")
         rows.append([str(score), *cells])
-    return rows
+    return rows + _parameter_rows(comparison)
 
 
 def _parameter_rows(comparison: Comparison) -> list[list[str]]:
@@ -376,40 +344,34 @@ def _by_scores(
     """The best by the first score, or the simplest law that no score tells from it."""
     score = str(scores["score"].values[0])
     best = int(np.flatnonzero(scores["difference"].values[0, :, 0] == 0)[0])
-    open_ones = _not_ruled_out(scores, best)
+    others = [law for law in range(len(names)) if law != best]
+    open_ones = [best, *(law for law in others if not _differs(scores, law).any())]
     interval = f"{100 * level:g} % interval"
     if len(open_ones) == 1:
-        others = _join_names([names[i] for i in range(len(names)) if i != best])
         return best, (
-            f"Use {names[best]}: its {score} on these data is better than that of {others} "
+            f"Use {names[best]}: its {score} on these data is better than that of "
+            f"{_join_names([names[law] for law in others])} "
             f"({interval}).{_contrary_scores(scores, best)}"
         )
     count = [float(law.info.get("n_parameters", np.inf)) for law in laws]
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
-    others = _join_names([names[i] for i in open_ones if i != simplest])
+    close = _join_names([names[i] for i in open_ones if i != simplest])
     return simplest, (
         f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
-        f"told apart from {others} ({interval})."
+        f"told apart from {close} ({interval})."
     )
 
 
-def _not_ruled_out(scores: xr.Dataset, best: int) -> list[int]:
-    """Laws that are not worse than the best of any score; the best by the first always stays."""
-    gaps, kept = scores["difference"].values, [best]
-    for law in range(gaps.shape[1]):
-        away = (gaps[:, law, 1] > 0) | (gaps[:, law, 2] < 0)
-        size = np.abs(gaps[:, law, 0]) > ROUNDING * np.abs(scores["value"].values[:, law])
-        if law != best and not (away & size).any():
-            kept.append(law)
-    return kept
+def _differs(scores: xr.Dataset, law: int) -> Array:
+    """By which scores a law clearly differs from the best one of each, beyond rounding."""
+    gaps, values = scores["difference"].values[:, law], scores["value"].values[:, law]
+    away = (gaps[:, 1] > 0) | (gaps[:, 2] < 0)
+    return away & (np.abs(gaps[:, 0]) > ROUNDING * np.abs(values))
 
 
 def _contrary_scores(scores: xr.Dataset, best: int) -> str:
     """Scores by which another law is better than the one that is chosen, in a sentence."""
-    gaps = scores["difference"].values[:, best]
-    away = (gaps[:, 1] > 0) | (gaps[:, 2] < 0)
-    size = np.abs(gaps[:, 0]) > ROUNDING * np.abs(scores["value"].values[:, best])
-    worse = [str(name) for name in scores["score"].values[away & size]]
+    worse = [str(name) for name in scores["score"].values[_differs(scores, best)]]
     verb = "says" if len(worse) == 1 else "say"
     return f" {_join_names(worse)} {verb} otherwise: choose by what it is for." if worse else ""
 
@@ -422,16 +384,11 @@ def _by_criterion(
     best, second = int(order[0]), int(order[1])
     gap = float(bic[second] - bic[best])
     sure = "clearly" if gap >= CLEAR_BIC else ("probably" if gap >= CLOSE_BIC else "by a hair")
-    for test in tests:
-        if {test.smaller, test.larger} == {best, second}:
-            words = "; the likelihood-ratio test has p = "
-            return best, (
-                f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of "
-                f"{names[second]}{words}{test.p_value:.2g}; new data would tell more."
-            )
+    test = [f"; the likelihood-ratio test has p = {test.p_value:.2g}"
+            for test in tests if {test.smaller, test.larger} == {best, second}]  # fmt: skip
     return best, (
-        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of {names[second]}; new data "
-        "would tell more."
+        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of {names[second]}"
+        f"{''.join(test)}; new data would tell more."
     )
 
 
@@ -439,47 +396,12 @@ def _join_names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def to_plain_types(comparison: Comparison) -> dict[str, Any]:
-    """The whole comparison as plain types."""
-    return {
-        "laws": list(comparison.names),
-        "use": comparison.names[comparison.best],
-        "sentence": comparison.sentence,
-        "level": comparison.level,
-        "likelihood": _dataset_values(comparison.likelihood),
-        "tests": [
-            {
-                **test._asdict(),
-                "smaller": comparison.names[test.smaller],
-                "larger": comparison.names[test.larger],
-            }
-            for test in comparison.tests
-        ],
-        "scores": _dataset_values(comparison.scores),
-        "parameters": _dataset_values(comparison.parameters),
-        "notes": list(comparison.notes),
-    }
-
-
-def _dataset_values(dataset: xr.Dataset | None) -> dict[str, Any] | None:
+def _describe_dataset(dataset: xr.Dataset | None) -> dict[str, Any] | None:
     if dataset is None:
         return None
-    parts = {
-        str(n): _json_numbers(v.values) for n, v in {**dataset.coords, **dataset.data_vars}.items()
+    return {str(n): v.values for n, v in {**dataset.coords, **dataset.data_vars}.items()} | {
+        str(k): v for k, v in dataset.attrs.items()
     }
-    return parts | {str(k): v for k, v in dataset.attrs.items()}
-
-
-def _json_numbers(values: Any) -> Any:
-    if isinstance(values, np.ndarray):
-        return (
-            [_json_numbers(v) for v in values.tolist()]
-            if values.ndim
-            else _json_numbers(values.item())
-        )
-    if isinstance(values, list):
-        return [_json_numbers(v) for v in values]
-    return None if isinstance(values, float) and not np.isfinite(values) else values
 
 
 # ---------- Comparison of laws
@@ -524,16 +446,27 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
-        return to_plain_types(self)
+        tests = [
+            test._asdict()
+            | {"smaller": self.names[test.smaller], "larger": self.names[test.larger]}
+            for test in self.tests
+        ]
+        document = {
+            "laws": self.names,
+            "use": self.names[self.best],
+            "sentence": self.sentence,
+            "level": self.level,
+            "likelihood": _describe_dataset(self.likelihood),
+            "tests": tests,
+            "scores": _describe_dataset(self.scores),
+            "parameters": _describe_dataset(self.parameters),
+            "notes": self.notes,
+        }
+        return to_plain(document)
 
     def __repr__(self) -> str:
         """The table, the tests and the sentence."""
-        header, *rows = [["", *self.names], *self.table]
-        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-        lines = [
-            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in pairs)
-            for pairs in (list(enumerate(zip(row, widths, strict=True))) for row in (header, *rows))
-        ]
+        lines = aligned([["", *self.names], *self.table])
         return "\n".join([*lines, *self.notes, self.sentence])
 
     def _repr_html_(self) -> str:

@@ -19,28 +19,31 @@ from spdelaw.data.recognise import guess_source
 from spdelaw.data.summary import labels_of, restore_names
 from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.domains.places import places_of_fields
-from spdelaw.errors import DataError, InputError, SpdeLawError
+from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.hindcast import (
     INVERSE,
     PATTERNS,
-    SIMPLE,
     Issued,
     Plan,
     Trial,
     affine_part,
+    candidates,
+    choose,
     first_origin,
     hindcast,
+    tables_by_lead,
     where_observed,
 )
+from spdelaw.evaluation.rivals import SIMPLE
 from spdelaw.evaluation.scores import (
     LEVELS,
     ScoreTable,
+    aligned,
     interval,
     score_names,
     skill_of,
-    value_scores,
+    to_plain,
 )
-from spdelaw.evaluation.tasks import Prediction
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
 #
@@ -52,45 +55,8 @@ from spdelaw.evaluation.tasks import Prediction
 Array = np.ndarray
 
 SCORES = score_names()
-#: Deviation of a point, relative to the largest, below which it is constant and not scored.
-CONSTANT = 1e-9
-
-
-def tables_by_lead(
-    issued: list[Issued],
-    n_leads: int,
-    levels: tuple[float, ...] = LEVELS,
-    constant: float = CONSTANT,
-) -> list[ScoreTable]:
-    """Scores of all methods at each lead, summed by origin; late origins reach short leads."""
-    names, n_methods = score_names(levels), len(issued[0].outlooks)
-    sums = np.zeros((n_leads, len(issued), n_methods, len(names)))
-    counts = np.zeros((n_leads, len(issued)))
-    for i, one in enumerate(issued):
-        scored = _scored(one, constant)
-        counts[: len(scored), i] = scored.sum((1, 2))
-        for m, outlook in enumerate(one.outlooks.values()):
-            sums[: len(scored), i, m] = _sums_by_lead(outlook, one, scored, levels)
-    return [ScoreTable(names, *table) for table in zip(sums, counts, strict=True)]
-
-
-def _scored(issued: Issued, constant: float) -> Array:
-    """Values that every method forecasts, at points that are not constant; (lead, path, point)."""
-    spread = issued.outlooks["climatology"].std * issued.scale
-    scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
-    for outlook in issued.outlooks.values():
-        scored &= np.isfinite(outlook.mean) & np.isfinite(outlook.std)
-    return scored
-
-
-def _sums_by_lead(
-    outlook: Prediction, issued: Issued, scored: Array, levels: tuple[float, ...]
-) -> Array:
-    scale = np.broadcast_to(issued.scale, scored.shape)[scored]
-    error, std = (outlook.mean - issued.truth)[scored] * scale, outlook.std[scored] * scale
-    lead = np.broadcast_to(np.arange(len(scored))[:, None, None], scored.shape)[scored]
-    scores = value_scores(error, std, np.zeros_like(error), levels)
-    return np.stack([np.bincount(lead, one, minlength=len(scored)) for one in scores], axis=-1)
+#: Statistics of each score.
+STATISTICS = ("estimate", "lower", "upper")
 
 
 def score_dataset(
@@ -113,17 +79,16 @@ def score_dataset(
         gains.append([skill_of(means), *interval(skill_of(draws), level)])
     scores, skills = np.array(rows), np.array(gains)  # (lead, statistic, predictor[, score])
     dims = ("lead", "predictor", "score")
-    names = ("estimate", "lower", "upper")
     result = xr.Dataset(
         {
-            **{name: (dims, scores[:, i]) for i, name in enumerate(names)},
+            **{name: (dims, scores[:, i]) for i, name in enumerate(STATISTICS)},
             **{
                 name: (dims[:2], skills[:, i])
                 for i, name in enumerate(("skill", "skill_lower", "skill_upper"))
             },
             "n_values": ("lead", [int(table.counts.sum()) for table in tables]),
         },
-        coords={"predictor": methods, "lead": list(leads), "score": list(SCORES)},
+        coords={"predictor": methods, "lead": list(leads), "score": list(tables[0].scores)},
         attrs={"level": level, "n_origins": n},
     )
     result["skill"].attrs = {"long_name": "1 - MSE(law) / MSE(method)"}
@@ -167,36 +132,36 @@ class Skill:
     def score(self, name: str = "rmse") -> xr.DataArray:
         """One score over (predictor, lead, statistic)."""
         one_of("score", name, SCORES)
-        rows = self.table[["estimate", "lower", "upper"]].sel(score=name, drop=True)
+        rows = self.table[[*STATISTICS]].sel(score=name, drop=True)
         return rows.to_dataarray("statistic").transpose("predictor", "lead", ...).rename(name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
-        table = self.table
+        t = self.table
+
+        def by_lead(rows: xr.Dataset) -> list[dict[str, float]]:
+            return rows[[*STATISTICS]].to_dataframe()[[*STATISTICS]].to_dict("records")
+
         scores = {
-            str(m): {
-                str(s): [
-                    _json_row(table.sel(predictor=m, score=s, lead=k)) for k in table.lead.values
-                ]
-                for s in table.score.values
-            }
-            for m in table.predictor.values
+            str(m): {str(s): by_lead(t.sel(predictor=m, score=s)) for s in t.score.values}
+            for m in t.predictor.values
         }
-        gains = {
-            str(m): [_json_row(table.sel(predictor=m, lead=k), "skill") for k in table.lead.values]
-            for m in table.predictor.values[1:]
-        }
-        return {
+        gains = t[["skill", "skill_lower", "skill_upper"]]
+        gains = gains.rename(dict(zip(gains.data_vars, STATISTICS, strict=True)))
+        document = {
             **self.about,
-            "leads": table.lead.values.tolist(),
-            "level": table.attrs["level"],
+            "leads": t.lead.values,
+            "level": t.attrs["level"],
             "n_modes": self.n_modes,
-            "tried": dict(self.tried),
+            "tried": self.tried,
             "scores": scores,
-            "skill_against": gains,
+            "skill_against": {
+                str(m): by_lead(gains.sel(predictor=m)) for m in t.predictor.values[1:]
+            },
             "facts": self.facts,
             "verdict": self.verdict,
         }
+        return to_plain(document)
 
     @property
     def verdict(self) -> str:
@@ -232,28 +197,15 @@ class Skill:
         """Header and rows of one score: a method each, with intervals, by lead."""
         table = self.score(score)
         header = [SHOWN.get(score, score), *(f"lead {k}" for k in table.lead.values)]
-        cells = [
-            [str(m), *(_interval_text(v) for v in table.sel(predictor=m).values)]
-            for m in table.predictor.values
-        ]
-        return header, cells
+        return header, [[str(row.predictor.values), *map(_interval_text, row)] for row in table]
 
     def coverage_rows(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the coverage of all methods: 50/80/95 % by lead."""
-        t = self.table.estimate
+        t = self.table.estimate.sel(score=[f"coverage_{level}" for level in LEVELS])
         header = [f"inside {'/'.join(map(str, LEVELS))} %", *(f"lead {k}" for k in t.lead.values)]
-        names = [f"coverage_{level}" for level in LEVELS]
         rows = [
-            [
-                str(m),
-                *(
-                    "/".join(
-                        f"{100 * v:.0f}" for v in t.sel(predictor=m, lead=k, score=names).values
-                    )
-                    for k in t.lead.values
-                ),
-            ]
-            for m in t.predictor.values
+            [str(row.predictor.values), *("/".join(f"{100 * v:.0f}" for v in at) for at in row)]
+            for row in t.transpose("predictor", "lead", "score")
         ]
         return header, rows
 
@@ -271,7 +223,7 @@ class Skill:
         """Tables for people, with the interval of each number."""
         lines = [self.title, *(f"  {fact}" for fact in self.facts)]
         for header, rows in self.tables():
-            lines += ["", *_aligned([header, *rows])]
+            lines += ["", *aligned([header, *rows])]
         return "\n".join([*lines, "", self.verdict])
 
     def _repr_html_(self) -> str:
@@ -283,142 +235,13 @@ class Skill:
         return f"<div>{''.join(parts)}<p>{self.verdict}</p></div>"
 
 
-def _json_row(values: xr.Dataset, name: str = "") -> dict[str, float | None]:
-    names = {"estimate": name or "estimate"}
-    names |= {end: f"{name}_{end}" if name else end for end in ("lower", "upper")}
-    numbers = {key: float(values[old]) for key, old in names.items()}
-    return {key: value if np.isfinite(value) else None for key, value in numbers.items()}
-
-
-def _interval_text(values: np.ndarray) -> str:
-    estimate, lower, upper = values
+def _interval_text(values: xr.DataArray) -> str:
+    estimate, lower, upper = values.values
     return f"{estimate:.3g} [{lower:.3g}, {upper:.3g}]"
 
 
 def _listed(leads: np.ndarray) -> str:
     return ", ".join(str(k) for k in leads)
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-# ---------- Choice of modes, their number and their coupling, by forecasts of held-out times
-#
-# All is chosen within the first past, before any origin, so that the choice uses no scored value.
-
-
-#: Numbers of modes that "auto" tries, where points and times suffice for them.
-MODE_COUNTS = (1, 2, 3, 5, 8, 12, 20)
-#: Most modes of a dense drift among them: it has their square of numbers to learn.
-MOST_DENSE = 12
-#: Relative difference of two scores below which they are the same.
-SAME_SCORE = 0.002
-#: Relative difference of two scores that few origins cannot tell from chance.
-CLOSE_SCORE = 0.01
-#: Share of the first past that is forecast, and times per mode, at least.
-HELD_OUT, TIMES_PER_MODE = 0.25, 4
-#: Most origins there: for all laws, and for those that are close.
-SOME_ORIGINS, MORE_ORIGINS = 24, 96
-
-
-def candidates(
-    trial: Trial, n_modes: Any, sources: list[AbstractDomain | str], past: xr.DataArray
-) -> list[Trial]:
-    """Laws to choose from: every source of modes with every number of modes and coupling.
-
-    Modes of a domain have a diagonal drift unless ``drift`` is given; patterns of the data are
-    tried alone and with a dense drift, by which they turn into one another. Where patterns are
-    tried, costly tests are left out: records count as stationary, and anomalies as without
-    mean.
-    """
-    given, counts = trial.settings.get("drift"), _mode_counts(n_modes, past)
-    if PATTERNS in sources:
-        trial = trial.quick
-    trials = [trial.with_modes(source, given, n) for source in sources for n in counts]
-    if given is None and PATTERNS in sources:
-        most = MOST_DENSE if n_modes == "auto" else max(counts)
-        trials += [trial.with_modes(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
-    return trials
-
-
-def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
-    if isinstance(n_modes, list | tuple) and n_modes:
-        return [whole("n_modes", n, 1) for n in n_modes]
-    if n_modes == "auto":
-        points = int(np.prod(past.shape[2:]))
-        most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
-        return [n for n in MODE_COUNTS if n <= most] or [1]
-    if isinstance(n_modes, str | list | tuple):
-        expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
-        raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
-    return [whole("n_modes", n_modes, 1)]
-
-
-def choose(
-    past: xr.DataArray,
-    tried: list[Trial],
-    leads: tuple[int, ...],
-    progress: Callable[[int], Any],
-) -> tuple[Trial, dict[str, float]]:
-    """The best law, and for each its CRPS relative to the climatology's, mean over leads.
-
-    Laws that come close to the best one are judged again from more origins. Of laws that are as
-    good then the one with the fewest numbers; what cannot be learned is left out.
-    """
-    if len(tried) == 1:
-        return tried[0], {}
-    plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
-    scores: dict[int, float] = {}
-    last: SpdeLawError | None = None
-    for i, trial in enumerate(tried):
-        try:
-            scores[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
-        except SpdeLawError as error:
-            last = error
-        progress(i + 1)
-    if not scores:
-        raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
-    final = _score_again(past, tried, _close_to_best(scores, CLOSE_SCORE), leads, plan) or scores
-    best = min(_close_to_best(final, SAME_SCORE), key=lambda i: (tried[i].n_numbers, final[i]))
-    scores |= final
-    return tried[best], {str(tried[i]): value for i, value in scores.items()}
-
-
-def _close_to_best(scores: dict[int, float], margin: float) -> list[int]:
-    """Laws whose score is the least one or larger by a margin."""
-    return [i for i, value in scores.items() if value <= (1.0 + margin) * min(scores.values())]
-
-
-def _score_again(
-    past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
-) -> dict[int, float]:
-    """Scores from more origins of laws that fewer could not tell apart."""
-    more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
-    if len(close) < 2 or len(more.origins) == len(plan.origins):
-        return {}
-    return {i: _score(past, tried[i]._replace(rivals=("climatology",)), more) for i in close}
-
-
-def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
-    """Origins at the end of the past, learned from once; late ones reach short leads alone."""
-    start = max(4, round((1.0 - HELD_OUT) * n))
-    kept = tuple(k for k in leads if start + k <= n) or leads[:1]
-    origins = np.unique(np.linspace(start, n - kept[0], most).astype(int))
-    return Plan(tuple(origins.tolist()), (0,), kept)
-
-
-def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
-    tables = tables_by_lead(list(hindcast(past, trial, plan)), len(plan.leads))
-    crps = np.array([table.sums[:, :, 1].sum(0) for table in tables])  # of law and climatology
-    return float(np.mean(crps[:, 0] / crps[:, 1]))
 
 
 # ---------- Forecasts from all origins as labelled fields in the units of the data
@@ -443,20 +266,27 @@ def forecasts_dataset(
     places = places_of_fields(fields, dims)
     places = places if forecast_points.all() else places.only(forecast_points)
     space = ("lead", "origin", "path", *places.dims)
-    methods = list(issued[0].outlooks)
-    mean = np.stack(
-        [_stack_origins([_in_data_units(i, i.outlooks[m].mean) for i in issued]) for m in methods]
-    )
-    std = np.stack([_stack_origins([i.outlooks[m].std * i.scale for i in issued]) for m in methods])
-    truth = _stack_origins([_in_data_units(i, i.truth) for i in issued])
+    methods = list(issued[0].predictions)
+    flags = " ".join(name.replace(" ", "_") for name in methods)  # of CF, for other programs
+
+    def stack(of_origin: Callable[[Issued], Array]) -> Array:
+        """(path, lead, point) of each origin as (lead, origin, path, point)."""
+        by_origin = np.stack([of_origin(one) for one in issued], axis=1)
+        return places.unflatten(by_origin.swapaxes(0, 2))
+
+    def by_method(name: str) -> tuple[Array, Array]:
+        mean = stack(lambda one: one.offset + one.scale * one.predictions[name].mean)
+        return mean, stack(lambda one: one.scale * one.predictions[name].std)
+
+    mean, std = (np.stack(each) for each in zip(*map(by_method, methods), strict=True))
     result = xr.Dataset(
         {
-            "mean": (("predictor", *space), places.unflatten(mean)),
-            "std": (("predictor", *space), places.unflatten(std)),
-            "observed": (space, places.unflatten(truth)),
+            "mean": (("predictor", *space), mean),
+            "std": (("predictor", *space), std),
+            "observed": (space, stack(lambda one: one.offset + one.scale * one.truth)),
         },
         coords={
-            "predictor": ("predictor", methods, _flag_attributes(methods)),
+            "predictor": ("predictor", methods, {"flag_meanings": flags}),
             "lead": ("lead", list(leads), {"long_name": "steps ahead"}),
             "path": fields["path"].values,
             **places.coords,
@@ -466,20 +296,6 @@ def forecasts_dataset(
     named = restore_names(result, labels_of(fields), fields)
     named["std"].attrs["comment"] = "of a new value, noise included"
     return named
-
-
-def _flag_attributes(names: list[str]) -> dict[str, str]:
-    """Names as CF flags, for programs that read numbers from the file."""
-    return {"flag_meanings": " ".join(name.replace(" ", "_") for name in names)}
-
-
-def _stack_origins(each: list[Array]) -> Array:
-    """(lead, path, point) of each origin as (lead, origin, path, point)."""
-    return np.stack(each, axis=1)
-
-
-def _in_data_units(one: Issued, values: Array) -> Array:
-    return one.offset + one.scale * values
 
 
 def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> dict[str, Any]:
@@ -550,7 +366,8 @@ def skill(
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further words of `spdelaw.fit`, such as ``drift="dense"``.
+        settings: further words of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is another
+            name of ``rest``.
 
     Returns:
         `Skill` with ``table``, ``forecasts``, and what was chosen.
@@ -564,6 +381,7 @@ def skill(
         >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
         True
     """
+    rest = settings.pop("residual", rest)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
     level = probability("level", level)
@@ -589,7 +407,9 @@ def skill(
     tables = tables_by_lead(issued, len(ahead))
     _check_scored(tables, ahead)
     stride = (plan.origins[-1] - plan.origins[0]) / max(1, len(plan.origins) - 1) or 1.0
-    table = score_dataset(tables, list(issued[0].outlooks), ahead, stride, level, replicates, seed)
+    table = score_dataset(
+        tables, list(issued[0].predictions), ahead, stride, level, replicates, seed
+    )
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
     about = _describe_run(fields, plan, origins, issued[-1])
     return Skill(table, forecasts, int(chosen.n_modes), tried, about)
@@ -711,7 +531,8 @@ def leave_future_out(
 ) -> xr.Dataset:
     """Deprecated: the hindcast of `skill`, from every origin with leads 1, 2, ..., ``leads``.
 
-    ``refit`` is the number of origins between two fits; other arguments are those of `skill`.
+    ``refit`` is the number of origins between two fits; other arguments and the bootstrap are
+    those of `skill`.
 
     Returns:
         Dataset over ``lead``: ``rmse`` (predictor, lead) in the units of the prepared data,
@@ -732,17 +553,16 @@ def leave_future_out(
         for one in hindcast(fields, trial, Plan(tuple(range(start, n)), fits, ahead))
     ]
     tables = tables_by_lead(issued, leads, (100 * level,), constant=-1.0)  # all points count
-    means = np.array([table.means() for table in tables])  # (lead, predictor, score)
-    ends = [interval(skill_of(t.draws(replicates, seed, leads)), level) for t in tables]
-    gains = np.stack([skill_of(means), *np.swapaxes(ends, 0, 1)], axis=-1)[:, 1:]
-    times = fields["time"].values
+    names, times = list(issued[0].predictions), fields["time"].values
+    table = score_dataset(tables, names, ahead, 1.0, level, replicates, seed)
+    rmse, *_, coverage = table.estimate.transpose("score", "predictor", "lead").values
+    gains = table[["skill", "skill_lower", "skill_upper"]].to_dataarray().values[:, 1:]
     steps = [np.mean(times[start + k - 1 :] - times[start - 1 : n - k]) for k in ahead]
-    names = list(issued[0].outlooks)
     return xr.Dataset(
         {
-            "rmse": (("predictor", "lead"), means[..., 0].T),
-            "skill": (("rival", "lead", "statistic"), gains.swapaxes(0, 1)),
-            "coverage": ("lead", means[:, 0, -1]),
+            "rmse": (("predictor", "lead"), rmse),
+            "skill": (("rival", "lead", "statistic"), np.moveaxis(gains, 0, -1)),
+            "coverage": ("lead", coverage[0]),
             "n_origins": ("lead", [int((table.counts > 0).sum()) for table in tables]),
             "mean_time_ahead": ("lead", steps),
         },
@@ -750,7 +570,7 @@ def leave_future_out(
             "predictor": names,
             "rival": names[1:],
             "lead": list(ahead),
-            "statistic": ["estimate", "lower", "upper"],
+            "statistic": list(STATISTICS),
         },
         attrs={"level": level, "first": start},
     )

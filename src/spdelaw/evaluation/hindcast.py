@@ -10,205 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.observed import Observed, observed_fields
+from spdelaw.checks import whole
+from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.empirical import Empirical
 from spdelaw.domains.places import places_of_fields
-from spdelaw.errors import (
-    ConvergenceError,
-    DataError,
-    DomainError,
-    IdentifiabilityWarning,
-    InputError,
-)
-from spdelaw.evaluation.tasks import Prediction, values_of
+from spdelaw.errors import DataError, IdentifiabilityWarning, InputError, SpdeLawError
+from spdelaw.evaluation.rivals import SIMPLE, InverseModel, Rival, learn_inverse_model, mean_field
+from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
+from spdelaw.evaluation.tasks import LawPredictor
 from spdelaw.infer.engines.exact import Exact
 from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
-
-# ---------- Rivals: climatology, persistence, damped persistence and a linear inverse model
-#
-# Each learns from the history alone. With x the prepared field less the mean of its past at each
-# point (zero where the preparation took means off), k the lead in steps and r the correlation of a
-# point with itself one step later,
-#
-#     climatology 0,   persistence x(t),   damped persistence r^k x(t),   LIM  E G^k E' x(t),
-#
-# where E are empirical orthogonal functions and ``G = C(1) C(0)^-1`` is the regression of their
-# amplitudes over one step (Penland and Sardeshmukh 1995). Deviations are those of the same rule
-# within the history, point by point and lead by lead.
-
-
-Array = np.ndarray
-
-#: Numbers of patterns that a linear inverse model may have, and the share of a history's end by
-#: whose forecasts one of them is chosen.
-LIM_PATTERNS, HELD_OUT = (1, 2, 3, 5, 8, 12, 20), 0.25
-#: Deviation of errors, relative to that of the history, below which it is none.
-LEAST_DEVIATION = 1e-6
-#: Times of a history per pattern, at least.
-TIMES_PER_PATTERN = 4
-
-
-def mean_field(past: Array) -> Array:
-    """Mean over paths and times of values (P, T, M) at each point, zero where nothing is; (M,)."""
-    observed = ~np.isnan(past)
-    return np.where(observed, past, 0.0).sum((0, 1)) / np.maximum(observed.sum((0, 1)), 1)
-
-
-def memory(past: Array) -> Array:
-    """Correlation of each point with itself one step later, from values (P, T, M); (M,)."""
-    product = np.nansum(past[:, 1:] * past[:, :-1], axis=(0, 1))
-    square = np.nansum(np.where(np.isnan(past[:, 1:]), np.nan, past[:, :-1]) ** 2, axis=(0, 1))
-    return np.clip(product / np.where(square > 0, square, 1.0), 0.0, 1.0)
-
-
-def damped(history: Array, leads: tuple[int, ...], factor: float | Array) -> Prediction:
-    """``factor^k`` of the last value of each point; 0 for the mean, 1 for persistence.
-
-    A point that is missing at the end decays from its last value on.
-    """
-    last, age = last_observed(history)
-    means, errors = [], []
-    for k in leads:
-        means.append(last * np.power(factor, k + age))
-        late, early = history[:, k:], history[:, : history.shape[1] - k]
-        errors.append(_deviation(late - np.power(factor, k) * early))
-    return Prediction(np.stack(means), _with_history_deviation(np.stack(errors), history))
-
-
-def last_observed(history: Array) -> tuple[Array, Array]:
-    """Last value of each path and point, NaN where there is none, and how many steps ago."""
-    observed = ~np.isnan(history)
-    age = observed[:, ::-1].argmax(1)
-    last_index = history.shape[1] - 1 - age
-    return np.take_along_axis(history, last_index[:, None], 1)[:, 0], age
-
-
-def _deviation(errors: Array) -> Array:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a point that no pair of times tells about
-        return np.sqrt(np.nanmean(errors**2, axis=(0, 1)))
-
-
-def _with_history_deviation(errors: Array, history: Array) -> Array:
-    """Deviations (lead, M) for all paths; that of the history where there are none.
-
-    Nor are those of a point that was seen once or twice, which any pattern may meet.
-    """
-    history_deviation = _deviation(history)
-    deviation = np.where(errors > LEAST_DEVIATION * history_deviation, errors, history_deviation)
-    return np.broadcast_to(deviation[:, None], (len(errors), len(history), history.shape[-1]))
-
-
-class InverseModel(NamedTuple):
-    """A linear inverse model: patterns (M, k), their propagator over a step, and its errors.
-
-    ``noise`` is the variance outside the patterns relative to that of each amplitude.
-    """
-
-    patterns: Array
-    propagator: Array
-    noise: Array
-    errors: Array
-    leads: tuple[int, ...]
-
-    @property
-    def n_patterns(self) -> int:
-        """How many patterns."""
-        return len(self.propagator)
-
-    def outlook(self, history: Array) -> Prediction:
-        """Forecast from the last field."""
-        now = amplitudes(history[:, -1:], self.patterns, self.noise)[:, 0]
-        means = [self.power(k, now) @ self.patterns.T for k in self.leads]
-        return Prediction(np.stack(means), _with_history_deviation(self.errors, history))
-
-    def power(self, k: int, amplitude: Array) -> Array:
-        """``G^k`` times amplitudes in rows."""
-        return amplitude @ np.linalg.matrix_power(self.propagator, k).T
-
-
-def inverse_model(past: xr.DataArray, n: int, leads: tuple[int, ...], dims: tuple) -> InverseModel:
-    """Learn one with n patterns from prepared fields (path, time, space)."""
-    values = past.values.reshape(*past.shape[:2], -1)
-    patterns = np.zeros((values.shape[-1], n))
-    observed = ~np.isnan(values).all((0, 1))
-    patterns[observed] = Empirical(past, n, dims=dims).modes
-    first = amplitudes(values, patterns, np.zeros(n))
-    residual_variance = float(np.nanmean((values - first @ patterns.T) ** 2))
-    noise = residual_variance / np.maximum((first**2).mean((0, 1)), 1e-300)
-    a = amplitudes(values, patterns, noise)
-    early, late = a[:, :-1].reshape(-1, n), a[:, 1:].reshape(-1, n)
-    propagator = np.linalg.lstsq(early, late, rcond=None)[0].T
-    model = InverseModel(patterns, propagator, noise, np.zeros((0, 0)), leads)
-    errors = [
-        _deviation(values[:, k:] - model.power(k, a[:, : a.shape[1] - k]) @ patterns.T)
-        for k in leads
-    ]
-    return model._replace(errors=np.stack(errors))
-
-
-def amplitudes(values: Array, patterns: Array, noise: Array) -> Array:
-    """Amplitudes of patterns (M, k) in values (P, T, M); gaps count as what they are.
-
-    Where a row has gaps, least squares with the prior variance of each amplitude, without which
-    a few points could ask for any amplitude.
-    """
-    out = np.where(np.isnan(values), 0.0, values) @ patterns
-    gram = patterns.T @ patterns
-    complete = ~np.isnan(values).any(-1)
-    if complete.any():
-        out[complete] = np.linalg.lstsq(gram, out[complete].T, rcond=None)[0].T
-    for p, t in np.argwhere(~complete):
-        observed_patterns = patterns[~np.isnan(values[p, t])]
-        system = observed_patterns.T @ observed_patterns + np.diag(np.maximum(noise, 1e-9))
-        out[p, t] = np.linalg.solve(system, out[p, t])
-    return out
-
-
-def learn_inverse_model(
-    past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...], n: int | None
-) -> InverseModel:
-    """One of n patterns or, for None, of as many as forecast the end of the history best."""
-    if n is None:
-        n = _best_pattern_count(past, leads, dims)
-    return inverse_model(past, n, leads, dims)
-
-
-def _best_pattern_count(past: xr.DataArray, leads: tuple[int, ...], dims: tuple[str, ...]) -> int:
-    start = round((1.0 - HELD_OUT) * past.sizes["time"])
-    values = past.values.reshape(*past.shape[:2], -1)
-    most = min(start // TIMES_PER_PATTERN, values.shape[-1], start - max(leads) - 1)
-    scores = {}
-    for n in [n for n in LIM_PATTERNS if n <= most] or [1]:
-        try:
-            model = inverse_model(past.isel(time=slice(start)), n, leads, dims)
-        except (ConvergenceError, DomainError):  # too few values for so many patterns
-            break
-        a = amplitudes(values, model.patterns, model.noise)
-        scores[n] = sum(_relative_error(model, a, values, start, k) for k in leads)
-    return min(scores, key=lambda n: scores[n]) if scores else 1
-
-
-def _relative_error(model: InverseModel, a: Array, values: Array, start: int, k: int) -> float:
-    """Mean square of forecasts from the held-out end, relative to that of the mean field."""
-    early = a[:, start - 1 : a.shape[1] - k]
-    late = values[:, start - 1 + k :]
-    if not np.isfinite(late).any():
-        return 0.0
-    error = late - model.power(k, early) @ model.patterns.T
-    return float(np.nanmean(error**2) / np.nanmean(late**2))
-
-
-#: Rivals that need no more than the values of the history.
-SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Prediction]] = {
-    "climatology": lambda history, leads: damped(history, leads, 0.0),
-    "persistence": lambda history, leads: damped(history, leads, 1.0),
-    "damped persistence": lambda history, leads: damped(history, leads, memory(history)),
-}
-
 
 # ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
 #
@@ -216,6 +30,8 @@ SIMPLE: dict[str, Callable[[Array, tuple[int, ...]], Prediction]] = {
 # climatology and, where the domain is made of them, its patterns are learned anew at some of the
 # origins, and go on from there with the values observed since.
 
+
+Array = np.ndarray
 
 LAW, INVERSE = "law", "LIM"
 #: The word for patterns of the data, learned from each past.
@@ -331,15 +147,15 @@ class Issued(NamedTuple):
 
     Attributes:
         origin: number of times before the forecast.
-        mean, std: of new values by method; (lead, path, point), NaN beyond the end of the data.
+        predictions: of new values by predictor; (path, lead, point), up to the end of the data.
         truth: what happened, likewise.
-        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, 1, point).
+        offset, scale: back to the units of the data, ``X = offset + scale y``; (lead, point).
         law: the one that was used.
         inverse: the linear inverse model that was used, where it is among the rivals.
     """
 
     origin: int
-    outlooks: dict[str, Prediction]
+    predictions: dict[str, Prediction]
     truth: Array
     offset: Array
     scale: Array
@@ -354,22 +170,30 @@ def hindcast(
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Issued]:
     """Forecasts from every origin of a plan; canonical fields on one clock."""
-    law: Law | None = None
     inverse: InverseModel | None = None
-    past, centre = slice(0), np.zeros(1)
+    centre = np.zeros(1)
     for i, origin in enumerate(plan.origins):
-        if law is None or i in plan.fits:
+        if i in plan.fits:
             past = plan.past(origin)
             law = trial.learn(fields.isel(time=past))
             observed = law.observe(observed_fields(fields, law.domain)).flat
             if not trial.is_about_zero:
                 centre = mean_field(observed.values[:, past])
+            rules = {name: SIMPLE[name] for name in trial.rivals if name in SIMPLE}
             if INVERSE in trial.rivals:
                 n = None if inverse is None else inverse.n_patterns
                 past_fields = observed.fields.isel(time=past)
                 past_fields = past_fields.copy(data=past_fields.values - centre)
                 inverse = learn_inverse_model(past_fields, plan.leads, trial.dims, n)
-        yield _issue(law, observed, plan, origin, past.start, trial.rivals, inverse, centre)
+                rules[INVERSE] = inverse.predict
+            predictors: dict[str, Any] = {LAW: LawPredictor(without_preparation(law))}
+            predictors |= {name: Rival(rule, plan.leads, centre) for name, rule in rules.items()}
+        history = observed.at_times(slice(past.start, origin))
+        rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
+        times = observed.times[rows]
+        predictions = {name: one.predict(history, times) for name, one in predictors.items()}
+        units = _offset_and_scale(law, times, observed.points)
+        yield Issued(origin, predictions, observed.values[:, rows], *units, law, inverse)
         if progress is not None:
             progress(i + 1, len(plan.origins))
 
@@ -379,43 +203,13 @@ def without_preparation(law: Law) -> Law:
     return dataclasses.replace(law.with_info(labels={}), preparation=None)
 
 
-def _issue(
-    law: Law,
-    observed: Observed,
-    plan: Plan,
-    origin: int,
-    first: int,
-    rivals: tuple[str, ...],
-    inverse: InverseModel | None,
-    centre: Array,
-) -> Issued:
-    history = observed.at_times(slice(first, origin))
-    rows = [origin - 1 + k for k in plan.leads if origin - 1 + k < len(observed.times)]
-    later, times, values = observed.values[:, rows], observed.times[rows], history.values - centre
-    others = {name: SIMPLE[name](values, plan.leads) for name in rivals if name in SIMPLE}
-    if inverse is not None:
-        others[INVERSE] = inverse.outlook(values)
-    outlooks = {LAW: _law_outlook(without_preparation(law), history, times)}
-    outlooks |= {name: o._replace(mean=centre + o.mean) for name, o in others.items()}
-    n = len(rows)
-    outlooks = {name: Prediction(o.mean[:n], o.std[:n]) for name, o in outlooks.items()}
-    offset, scale = _offset_and_scale(law, times, observed.points)
-    return Issued(origin, outlooks, later.swapaxes(0, 1), offset, scale, law, inverse)
-
-
-def _law_outlook(law: Law, history: Observed, times: Array) -> Prediction:
-    """Moments of new values, their noise included."""
-    prediction = values_of(law, law.forecast(history, times), history.points)
-    return Prediction(*(values.swapaxes(0, 1) for values in prediction))
-
-
 def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
-    """Offset and scale to the units of the data; (lead, 1, point)."""
-    shape = (len(times), 1, len(points))
+    """Offset and scale to the units of the data; (lead, point)."""
+    shape = (len(times), len(points))
     if law.preparation is None or not law.preparation.how.is_affine:
         return np.zeros(shape), np.ones(shape)
     offset, scale = law.preparation.affine(times, points)
-    return offset[:, None], np.broadcast_to(scale, shape)
+    return offset, np.broadcast_to(scale, shape)
 
 
 # ---------- Checks of fields and of the first origin
@@ -466,3 +260,149 @@ def where_observed(
     coords |= {d: ("point", points[:, i], fields[d].attrs) for i, d in enumerate(dims)}
     named = (("path", "time", "point"), fields.name, fields.attrs)
     return xr.DataArray(values[..., observed], coords, *named), observed
+
+
+# ---------- Scores of hindcasts, summed by origin
+
+
+#: Deviation of a point, relative to the largest, below which it is constant and not scored.
+CONSTANT = 1e-9
+
+
+def tables_by_lead(
+    issued: list[Issued],
+    n_leads: int,
+    levels: tuple[float, ...] = LEVELS,
+    constant: float = CONSTANT,
+) -> list[ScoreTable]:
+    """Scores of all predictors at each lead, summed by origin; late origins reach short leads."""
+    tables = []
+    for one in issued:
+        errors = [
+            Prediction((mean - one.truth) * one.scale, std * one.scale)
+            for mean, std in one.predictions.values()
+        ]
+        target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
+        tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
+    sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
+    return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
+
+
+def _scored(issued: Issued, constant: float) -> Array:
+    """Values that every method forecasts, at points that are not constant; (path, lead, point)."""
+    spread = issued.predictions["climatology"].std * issued.scale
+    scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
+    for mean, std in issued.predictions.values():
+        scored &= np.isfinite(mean) & np.isfinite(std)
+    return scored
+
+
+# ---------- Choice of modes, their number and their coupling, by forecasts of held-out times
+#
+# All is chosen within the first past, before any origin, so that the choice uses no scored value.
+
+
+#: Numbers of modes that "auto" tries, where points and times suffice for them.
+MODE_COUNTS = (1, 2, 3, 5, 8, 12, 20)
+#: Most modes of a dense drift among them: it has their square of numbers to learn.
+MOST_DENSE = 12
+#: Relative difference of two scores below which they are the same.
+SAME_SCORE = 0.002
+#: Relative difference of two scores that few origins cannot tell from chance.
+CLOSE_SCORE = 0.01
+#: Share of the first past that is forecast, and times per mode, at least.
+HELD_OUT, TIMES_PER_MODE = 0.25, 4
+#: Most origins there: for all laws, and for those that are close.
+SOME_ORIGINS, MORE_ORIGINS = 24, 96
+
+
+def candidates(
+    trial: Trial, n_modes: Any, sources: list[AbstractDomain | str], past: xr.DataArray
+) -> list[Trial]:
+    """Laws to choose from: every source of modes with every number of modes and coupling.
+
+    Modes of a domain have a diagonal drift unless ``drift`` is given; patterns of the data are
+    tried alone and with a dense drift, by which they turn into one another. Where patterns are
+    tried, costly tests are left out: records count as stationary, and anomalies as without
+    mean.
+    """
+    given, counts = trial.settings.get("drift"), _mode_counts(n_modes, past)
+    if PATTERNS in sources:
+        trial = trial.quick
+    trials = [trial.with_modes(source, given, n) for source in sources for n in counts]
+    if given is None and PATTERNS in sources:
+        most = MOST_DENSE if n_modes == "auto" else max(counts)
+        trials += [trial.with_modes(PATTERNS, "dense", n) for n in counts if 1 < n <= most]
+    return trials
+
+
+def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
+    if isinstance(n_modes, list | tuple) and n_modes:
+        return [whole("n_modes", n, 1) for n in n_modes]
+    if n_modes == "auto":
+        points = int(np.prod(past.shape[2:]))
+        most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
+        return [n for n in MODE_COUNTS if n <= most] or [1]
+    if isinstance(n_modes, str | list | tuple):
+        expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
+        raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
+    return [whole("n_modes", n_modes, 1)]
+
+
+def choose(
+    past: xr.DataArray,
+    tried: list[Trial],
+    leads: tuple[int, ...],
+    progress: Callable[[int], Any],
+) -> tuple[Trial, dict[str, float]]:
+    """The best law, and for each its CRPS relative to the climatology's, mean over leads.
+
+    Laws that come close to the best one are judged again from more origins. Of laws that are as
+    good then the one with the fewest numbers; what cannot be learned is left out.
+    """
+    if len(tried) == 1:
+        return tried[0], {}
+    plan = _inner_plan(past.sizes["time"], leads, SOME_ORIGINS)
+    scores: dict[int, float] = {}
+    last: SpdeLawError | None = None
+    for i, trial in enumerate(tried):
+        try:
+            scores[i] = _score(past, trial._replace(rivals=("climatology",)), plan)
+        except SpdeLawError as error:
+            last = error
+        progress(i + 1)
+    if not scores:
+        raise last or InputError("n_modes", expected="numbers", got="none", fix="n_modes=5")
+    final = _score_again(past, tried, _close_to_best(scores, CLOSE_SCORE), leads, plan) or scores
+    best = min(_close_to_best(final, SAME_SCORE), key=lambda i: (tried[i].n_numbers, final[i]))
+    scores |= final
+    return tried[best], {str(tried[i]): value for i, value in scores.items()}
+
+
+def _close_to_best(scores: dict[int, float], margin: float) -> list[int]:
+    """Laws whose score is the least one or larger by a margin."""
+    return [i for i, value in scores.items() if value <= (1.0 + margin) * min(scores.values())]
+
+
+def _score_again(
+    past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
+) -> dict[int, float]:
+    """Scores from more origins of laws that fewer could not tell apart."""
+    more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
+    if len(close) < 2 or len(more.origins) == len(plan.origins):
+        return {}
+    return {i: _score(past, tried[i]._replace(rivals=("climatology",)), more) for i in close}
+
+
+def _inner_plan(n: int, leads: tuple[int, ...], most: int) -> Plan:
+    """Origins at the end of the past, learned from once; late ones reach short leads alone."""
+    start = max(4, round((1.0 - HELD_OUT) * n))
+    kept = tuple(k for k in leads if start + k <= n) or leads[:1]
+    origins = np.unique(np.linspace(start, n - kept[0], most).astype(int))
+    return Plan(tuple(origins.tolist()), (0,), kept)
+
+
+def _score(past: xr.DataArray, trial: Trial, plan: Plan) -> float:
+    tables = tables_by_lead(list(hindcast(past, trial, plan)), len(plan.leads))
+    crps = np.array([table.sums[:, :, 1].sum(0) for table in tables])  # of law and climatology
+    return float(np.mean(crps[:, 0] / crps[:, 1]))

@@ -11,8 +11,11 @@ import xarray as xr
 from spdelaw.checks import instance, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
+from spdelaw.evaluation.checks.impact import TASKS_WITH_RIVALS, Impact, impact_of
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.checks.verdict import ModelCheck, check_observed, describe_check
+from spdelaw.evaluation.rivals import rival_predictions
+from spdelaw.evaluation.scores import to_plain
 from spdelaw.evaluation.tasks import (
     TIERS,
     TierScore,
@@ -27,6 +30,10 @@ from spdelaw.law.observations import less_response
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 
+#: Answers to "does the model fit these data, and does it matter?"
+ANSWERS = ("fits", "departs but predictions hold", "departs, do not rely on it")
+RIVALS_BY_TIER = dict.fromkeys(TASKS_WITH_RIVALS, rival_predictions)
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Scorecard:
@@ -40,6 +47,7 @@ class Scorecard:
         distance: the law against the truth, where that was given.
         n_paths: paths that were scored.
         level: of the intervals behind ``coverage``.
+        impact: how far predictions of held-out values are off; None where no task holds any out.
     """
 
     tiers: dict[str, TierScore]
@@ -48,11 +56,28 @@ class Scorecard:
     distance: dict[str, Any] | None
     n_paths: int
     level: float
+    impact: Impact | None = None
+
+    @property
+    def answer(self) -> str:
+        """One of `ANSWERS`; "departs" where no held-out values were scored."""
+        if not self.check.is_checked:
+            return "not checked"
+        if self.check.fits:
+            return "fits"
+        if self.impact is None:
+            return "departs"
+        hold = self.impact.predictions_hold
+        return "departs but predictions hold" if hold else "departs, do not rely on it"
 
     @property
     def verdict(self) -> str:
-        """Does the model fit these data, in one line."""
-        return self.check.verdict
+        """Does the model fit these data, and does it matter, in one line."""
+        if self.impact is None or self.check.fits or not self.check.is_checked:
+            return self.check.verdict
+        hold = self.impact.predictions_hold
+        matters = "its predictions hold" if hold else "do not rely on its predictions"
+        return f"{self.check.verdict}; {matters}: {self.impact}"
 
     @property
     def advice(self) -> list[str]:
@@ -61,22 +86,23 @@ class Scorecard:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON; numbers that do not exist are None."""
+        limits = {tier: limit._asdict() for tier, limit in self.limits.items()}
         tiers = {
-            tier: {
-                **_json_scores(score),
-                "limit": _json_scores(self.limits[tier]) if tier in self.limits else None,
-            }
+            tier: score._asdict() | {"limit": limits.get(tier)}
             for tier, score in self.tiers.items()
         }
-        return {
+        document = {
             "n_paths": self.n_paths,
             "level": self.level,
             "tiers": tiers,
-            "model_check": _json_values(describe_check(self.check)),
-            "law": _json_values(self.distance),
+            "model_check": describe_check(self.check),
+            "law": self.distance,
+            "answer": self.answer,
+            "impact": None if self.impact is None else self.impact.to_dict(),
             "verdict": self.verdict,
             "advice": self.advice,
         }
+        return to_plain(document)
 
     def to_dataset(self) -> xr.Dataset:
         """Scores over ``tier`` as a table."""
@@ -140,8 +166,10 @@ def evaluate(
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
-    Where the law prepares its data, all scores are those of the prepared fields. One long lazy
-    record is scored in parts of its times; the model is checked on as much of it as memory bounds.
+    The verdict answers two questions: is there a departure (joint false-alarm rate 1 %), and does
+    it matter for predictions of held-out values? Where the law prepares its data, all scores are
+    those of the prepared fields. One long lazy record is scored in parts of its times; the model is
+    checked on as much of it as memory bounds.
 
     Args:
         law: the law.
@@ -179,14 +207,19 @@ def evaluate(
         truth = _as_prepared(truth, law)
     whole, law = law, law.without_preparation_and_mean
     scale = float(np.sqrt(np.nanmean(scored.values**2)))
-    scores = {tier: score_tier(law, scored, tier, seed, level, scale) for tier in tiers}
+    results = {
+        tier: score_tier(law, scored, tier, seed, level, scale, RIVALS_BY_TIER.get(tier))
+        for tier in tiers
+    }
+    held_out = {tier: table for tier, (_, table) in results.items() if tier != "reconstruct"}
     return Scorecard(
-        scores,
+        {tier: score for tier, (score, _) in results.items()},
         _limits(law, scored, truth, tiers),
         check_observed(law, observed, whole, on_training_data),
         distance,
         observed.n_paths,
         level,
+        impact_of(held_out),
     )
 
 
@@ -212,20 +245,6 @@ def _limits(
     if "predict" in tiers and truth is not None and not observed.has_own_clocks:
         limits["predict"] = mean_predictor(observed, truth)
     return limits
-
-
-def _json_scores(score: TierScore) -> dict[str, float | None]:
-    return {k: float(v) if np.isfinite(v) else None for k, v in score._asdict().items()}
-
-
-def _json_values(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _json_values(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_values(v) for v in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value
 
 
 def _as_prepared(truth: SpectralSPDE, law: Law) -> SpectralSPDE:

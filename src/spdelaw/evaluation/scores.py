@@ -1,14 +1,21 @@
-"""Scores of predictions: of single values, summed by unit, with one bootstrap for differences."""
+"""Scores of predictions: of single values, summed by unit, with one bootstrap for differences.
+
+A task says what is given and what is scored (`evaluation.tasks`). Predictors, a law or a rival,
+predict what is scored from what is given. `ScoreTable.of` scores all of them on the same values.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 Array = np.ndarray
 
+#: Stretches of time that a record of few paths is cut into, and paths from which these are units.
+STRETCHES, ENOUGH_PATHS = 20, 20
 #: Levels of the intervals whose coverage is counted, in percent.
 LEVELS = (50, 80, 95)
 #: Name of the mean square error, whose root is shown, and of the log density: larger is better.
@@ -49,6 +56,13 @@ def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
     return np.where(certain, np.abs(truth - mean), score)
 
 
+class Prediction(NamedTuple):
+    """Mean and standard deviation of values, noise included, by a law or a rival."""
+
+    mean: Array
+    std: Array
+
+
 class ScoreTable(NamedTuple):
     """Scores of several predictors on the same values, as sums by unit.
 
@@ -64,6 +78,39 @@ class ScoreTable(NamedTuple):
     scores: tuple[str, ...]
     sums: Array
     counts: Array
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Sequence[Prediction],
+        truth: Array,
+        units: Array,
+        n_units: int,
+        levels: tuple[float, ...] = LEVELS,
+    ) -> ScoreTable:
+        """Scores of predictions at all values that are scored.
+
+        Args:
+            predictions: of each predictor, in the shape of ``truth``.
+            truth: values to score, NaN elsewhere.
+            units: unit of each value, of a shape that broadcasts to that of ``truth``.
+            n_units: number of units.
+            levels: of the intervals whose coverage is counted, in percent.
+        """
+        scored = np.isfinite(truth)
+        at, values = np.broadcast_to(units, truth.shape)[scored], truth[scored]
+        sums = [
+            [np.bincount(at, score, n_units) for score in value_scores(*moments, values, levels)]
+            for moments in ((mean[scored], std[scored]) for mean, std in predictions)
+        ]
+        counts = np.bincount(at, minlength=n_units).astype(float)
+        return cls(score_names(levels), np.moveaxis(np.array(sums), -1, 0), counts)
+
+    @classmethod
+    def added(cls, tables: Sequence[ScoreTable]) -> ScoreTable:
+        """One table of the same units from several sets of values."""
+        sums, counts = np.sum([t.sums for t in tables], 0), np.sum([t.counts for t in tables], 0)
+        return cls(tables[0].scores, sums, counts)
 
     def means(self, weights: Array | None = None) -> Array:
         """Mean scores (..., predictor, score) of units with weights (..., unit), 1 by default."""
@@ -118,3 +165,38 @@ def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
     generator = np.random.default_rng(seed)
     starts = generator.integers(0, n - length + 1, (replicates, -(-n // length)))
     return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
+
+
+def units_of(n_paths: int, n_times: int) -> Array:
+    """Unit of each path and time, (P, T)."""
+    if n_paths >= ENOUGH_PATHS:
+        return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
+    cuts = max(1, min(STRETCHES, n_times // 2))
+    stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
+    return np.arange(n_paths)[:, None] * cuts + stretch
+
+
+# ---------- Tables as text and as plain data
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Lines of a table: the first column flush left, the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def to_plain(value: Any) -> Any:
+    """Plain types for JSON; numbers that do not exist are None."""
+    if isinstance(value, dict):
+        return {str(key): to_plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return to_plain(value.tolist())
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 import xarray as xr
 
 from spdelaw.chaos.posterior import project_on_decoder
@@ -14,8 +13,7 @@ from spdelaw.checks import whole
 from spdelaw.data.observed import Observed, observe
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.scores import gaussian_crps
-from spdelaw.law.derived import relative_l2, rmse
+from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
 from spdelaw.law.observations import modes_at, noise_at
@@ -24,75 +22,6 @@ from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
 Array = np.ndarray
-
-
-# ---------- Errors of a predictive distribution of paths
-#
-# All take arrays (path, time, x) in which NaN marks what is not scored.
-
-
-def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
-    """Share of values inside the central interval; points without uncertainty do not count."""
-    scale = float(np.sqrt(np.nanmean(truth**2)))
-    return total([score_sums(mean, std, truth, level, scale)])[3]
-
-
-#: Deviations below this share of the size of the data are rounding: the value is certain.
-CERTAIN = 1e-7
-
-
-class Sums(NamedTuple):
-    """What scores are made of, for some times of the same paths.
-
-    Attributes:
-        error, norm: sums of squared errors and of squares of what is scored, per path (P,).
-        n_scored: scored values.
-        crps: sum of the continuous ranked probability scores.
-        inside, uncertain: values inside their interval, of those that have one.
-    """
-
-    error: Array
-    norm: Array
-    n_scored: int
-    crps: float = np.nan
-    inside: float = np.nan
-    uncertain: float = np.nan
-
-
-def error_sums(mean: Array, truth: Array) -> Sums:
-    """Sums for a prediction without a distribution."""
-    scored = ~(np.isnan(mean) | np.isnan(truth))
-    error = np.nansum((mean - truth) ** 2, axis=(1, 2))
-    norm = np.where(scored, truth, 0.0)
-    return Sums(error, (norm**2).sum((1, 2)), int(scored.sum()))
-
-
-def score_sums(mean: Array, std: Array, truth: Array, level: float, scale: float) -> Sums:
-    """Sums for a Gaussian prediction; ``scale`` is the size of the data."""
-    uncertain = (std > CERTAIN * scale) & ~np.isnan(truth) & ~np.isnan(mean)
-    half = scipy.special.ndtri(0.5 + 0.5 * level) * std
-    inside = uncertain & (np.abs(truth - mean) <= half)
-    return error_sums(mean, truth)._replace(
-        crps=float(np.nansum(gaussian_crps(mean, std, truth))),
-        inside=float(inside.sum()),
-        uncertain=float(uncertain.sum()),
-    )
-
-
-def total(parts: Sequence[Sums]) -> tuple[float, float, float, float]:
-    """Relative L2 (mean over paths), RMSE, CRPS and coverage of all parts together.
-
-    ``mean over paths of |X_hat - X| / |X|``, then root mean square error pooled over everything.
-    """
-    columns = list(zip(*parts, strict=True))
-    error, norm = (np.sum(column, axis=0) for column in columns[:2])
-    n_scored, crps, inside, uncertain = (float(sum(column)) for column in columns[2:])
-    kept = norm > 0
-    relative = float(np.sqrt(error[kept] / norm[kept]).mean()) if kept.any() else float("nan")
-    covered = inside / uncertain if uncertain else float("nan")
-    if not n_scored:
-        return relative, float("nan"), float("nan"), covered
-    return relative, float(np.sqrt(error.sum() / n_scored)), crps / n_scored, covered
 
 
 # ---------- Distance of a learned law from the true one
@@ -171,6 +100,8 @@ TIERS = ("reconstruct", "predict", "forecast", "gaps")
 
 #: Share of the observed values that the tier "gaps" holds out.
 HELD_OUT = 0.2
+#: Deviations below this share of the size of the data are rounding: the value is certain.
+CERTAIN = 1e-7
 
 
 class TierScore(NamedTuple):
@@ -215,18 +146,31 @@ def tier_task(
     return Task(observed & ~held, observed & held & later)
 
 
-class Prediction(NamedTuple):
-    """Mean and standard deviation of values, noise included, by a law or a rival."""
-
-    mean: Array
-    std: Array
+#: Predictions of rivals of values (path, time, x) from those that a task gives.
+Rivals = Callable[[Array, Task], list[Prediction]]
 
 
-def values_of(law: Law, result: xr.Dataset, points: Array) -> Prediction:
-    """The prediction of values that a reconstruction or a forecast is: its field with noise."""
-    return Prediction(
-        result["mean"].values, np.sqrt(result["std"].values ** 2 + noise_at(law, points))
-    )
+class LawPredictor(NamedTuple):
+    """A law as a predictor of values in the units of its fields; it has no preparation.
+
+    ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+    """
+
+    law: Law
+    parameter_draws: int = 0
+    seed: int = 0
+
+    def fields(self, given: Observed, times: Array | None = None) -> xr.Dataset:
+        """Mean and deviation of the field at the times of the data or at later ones."""
+        if times is None:
+            return reconstruct(self.law, given, None, self.parameter_draws, self.seed)
+        return self.law.forecast(given, times)
+
+    def predict(self, given: Observed, times: Array | None = None) -> Prediction:
+        """Mean and deviation of values, noise included; (path, time, point)."""
+        result = self.fields(given, times)
+        noise = noise_at(self.law, given.points)
+        return Prediction(result["mean"].values, np.sqrt(result["std"].values ** 2 + noise))
 
 
 def predict_tier(
@@ -235,21 +179,28 @@ def predict_tier(
     """Predictive mean and standard deviation of the values that a tier scores, and these values.
 
     Each (path, time, x), mean and values NaN where nothing is scored. The law is bare, the data are
-    prepared for it. ``parameter_draws`` as in `spdelaw.Law.reconstruct`.
+    prepared for it.
     """
     observed = observed.flat
-    values = observed.fields.values
-    task = tier_task(values, tier, seed)
-    shown = observed if tier == "reconstruct" else observed.masked(task.given)
-    result = reconstruct(law, shown, None, parameter_draws, seed)
-    mean, std = values_of(law, result, observed.points)
-    mean, truth = (np.where(task.scored, array, np.nan) for array in (mean, values))
-    return mean, std, truth
+    task = tier_task(observed.fields.values, tier, seed)
+    predictor = LawPredictor(law, parameter_draws, seed)
+    mean, std = predictor.predict(_given(observed, tier, seed))
+    return (
+        np.where(task.scored, mean, np.nan),
+        std,
+        np.where(task.scored, observed.fields.values, np.nan),
+    )
 
 
 def score_tier(
-    law: Law, observed: Observed, tier: str, seed: int, level: float, scale: float
-) -> TierScore:
+    law: Law,
+    observed: Observed,
+    tier: str,
+    seed: int,
+    level: float,
+    scale: float,
+    rivals: Rivals | None = None,
+) -> tuple[TierScore, ScoreTable]:
     """Scores of the law's mean and intervals against the data, noise included.
 
     Args:
@@ -259,17 +210,90 @@ def score_tier(
         seed: of values held out.
         level: of the intervals.
         scale: of the data; relative to it, values whose deviation is rounding are certain.
+        rivals: predictors of data in memory.
+
+    Returns:
+        The scores, and a table of law and rivals on the values that the law is uncertain of.
     """
     observed = observed.flat
+    result = LawPredictor(law).fields(_given(observed, tier, seed))
+    noise, n_times = noise_at(law, observed.points), observed.fields.sizes["time"]
+    given = (tier, seed, n_times, noise, level, scale, rivals)
+    parts = over_parts(_tier_tables, observed, [result["mean"], result["std"]], *given)
+    bands = ScoreTable.added([bands for _, bands in parts])
+    return _total(parts), bands._replace(sums=np.delete(bands.sums, 1, axis=1))
+
+
+def _given(observed: Observed, tier: str, seed: int) -> Observed:
+    """The values that a tier gives to the law; one record may be lazy."""
+    if tier == "reconstruct":
+        return observed
     if not observed.is_lazy:
-        predicted = predict_tier(law, observed, tier, seed)
-        return TierScore(*total([score_sums(*predicted, level, scale)]))
-    shown = observed if tier == "reconstruct" else _tier_inputs(observed, tier, seed)
-    result = reconstruct(law, shown)
-    given = (tier, seed, len(observed.times), noise_at(law, observed.points), level, scale)
-    return TierScore(
-        *total(over_parts(_part_sums, observed, [result["mean"], result["std"]], *given))
+        return observed.masked(tier_task(observed.fields.values, tier, seed).given)
+    n_times, values = len(observed.times), observed.values.rechunk({2: -1})
+
+    def keep_inputs(block: Array, block_info: Any = None) -> Array:
+        first = block_info[0]["array-location"][1][0]
+        return np.where(tier_task(block, tier, seed, first, n_times).given, block, np.nan)
+
+    lazy = values.map_blocks(keep_inputs, dtype=float, meta=np.zeros((0, 0, 0)))
+    return observed._replace(survey=None).holding(observed.fields.copy(data=lazy))
+
+
+def _tier_tables(
+    values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
+    noise: Array, level: float, scale: float, rivals: Rivals | None,
+) -> tuple[ScoreTable, ScoreTable]:  # fmt: skip
+    task = tier_task(values, tier, seed, first, n_times)
+    truth = np.where(task.scored, values, np.nan)
+    others = rivals(values, task) if rivals is not None and values.shape[1] == n_times else []
+    units = units_of(*values.shape[:2]) if values.shape[1] == n_times else None
+    return path_tables(mean, np.sqrt(std**2 + noise), truth, level, scale, others, units)
+
+
+def path_tables(
+    mean: Array,
+    std: Array,
+    truth: Array,
+    level: float = 0.95,
+    scale: float = 0.0,
+    others: Sequence[Prediction] = (),
+    units: Array | None = None,
+) -> tuple[ScoreTable, ScoreTable]:
+    """Scores by path of a prediction, of zero and of others.
+
+    The first table is of all values; the second of those that are uncertain, by ``units`` of paths
+    and times, (path, time), where these are given.
+
+    Arrays (path, time, x), NaN where nothing is scored; ``scale`` is the size of the data.
+    """
+    std = np.broadcast_to(std, truth.shape)
+    zero = Prediction(np.zeros(truth.shape), np.ones(truth.shape))
+    truth = np.where(np.isnan(mean), np.nan, truth)
+    paths, levels = np.arange(len(truth))[:, None], (*LEVELS, 100 * level)
+    bands = np.where(std > CERTAIN * scale, truth, np.nan)
+    predictions = [Prediction(mean, std), zero, *others]
+    units = paths if units is None else units
+    return (
+        ScoreTable.of(predictions, truth, paths[..., None], len(paths), levels),
+        ScoreTable.of(predictions, bands, units[..., None], int(units.max()) + 1, levels),
     )
+
+
+def _total(parts: Sequence[tuple[ScoreTable, ScoreTable]]) -> TierScore:
+    """Scores of all parts together: ``|X_hat - X| / |X|`` by path, the others by value."""
+    table, bands = (ScoreTable.added(tables) for tables in zip(*parts, strict=True))
+    error, square = table.sums[:, :2, 0].T
+    kept = square > 0
+    relative = float(np.sqrt(error[kept] / square[kept]).mean()) if kept.any() else float("nan")
+    rmse, crps = table.means()[0, :2]
+    return TierScore(relative, float(rmse), float(crps), float(bands.means()[0, -1]))
+
+
+def coverage(mean: Array, std: Array, truth: Array, level: float = 0.95) -> float:
+    """Share of values inside the central interval; points without uncertainty do not count."""
+    scale = float(np.sqrt(np.nanmean(truth**2)))
+    return _total([path_tables(mean, std, truth, level, scale)]).coverage
 
 
 def over_parts(function: Callable, observed: Observed, arrays: list, *parameters: Any) -> list:
@@ -301,35 +325,20 @@ def _call_on_unread(
     return function(values.read(), *arrays, first, *parameters)
 
 
-def _tier_inputs(observed: Observed, tier: str, seed: int) -> Observed:
-    """A lazy record with the values that a tier gives to the law."""
-    n_times, values = len(observed.times), observed.values.rechunk({2: -1})
-
-    def keep_inputs(block: Array, block_info: Any = None) -> Array:
-        first = block_info[0]["array-location"][1][0]
-        return np.where(tier_task(block, tier, seed, first, n_times).given, block, np.nan)
-
-    lazy = values.map_blocks(keep_inputs, dtype=float, meta=np.zeros((0, 0, 0)))
-    return observed._replace(survey=None).holding(observed.fields.copy(data=lazy))
-
-
-def _part_sums(
-    values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
-    noise: Array, level: float, scale: float,
-) -> Sums:  # fmt: skip
-    scored = tier_task(values, tier, seed, first, n_times).scored
-    prediction, truth = (np.where(scored, array, np.nan) for array in (mean, values))
-    return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
+# ---------- Limits: errors that no law, or none of its kind, can fall below
 
 
 def projection_floor(observed: Observed, law: Law) -> TierScore:
     """Least-squares projection of the paths on the law's modes: no reconstruction beats it."""
-    return TierScore(
-        *total(over_parts(_projection_sums, observed, [], modes_at(law, observed.places)))
-    )
+    return _floor(over_parts(_project, observed, [], modes_at(law, observed.places)))
 
 
-def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
+def _floor(parts: Sequence[tuple[ScoreTable, ScoreTable]]) -> TierScore:
+    """Errors of a prediction that has no distribution."""
+    return _total(parts)._replace(crps=np.nan, coverage=np.nan)
+
+
+def _project(values: Array, first: int, basis: Array) -> tuple[ScoreTable, ScoreTable]:
     projected = np.full(values.shape, np.nan)
     rows, flat = values.reshape(-1, values.shape[-1]), projected.reshape(-1, values.shape[-1])
     observed = ~np.isnan(rows)
@@ -341,25 +350,24 @@ def _projection_sums(values: Array, first: int, basis: Array) -> Sums:
             basis[finite] @ np.linalg.lstsq(basis[finite], rows[i, finite], rcond=None)[0]
         )
     projected[:, : first == 0] = np.nan
-    return error_sums(projected, values)
+    return path_tables(projected, np.zeros(1), values)
 
 
 def mean_predictor(data: Any, equation: Any) -> TierScore:
     """The exact mean of the true law: the best in mean square that sees only the first state."""
     observed = observe(data, equation.domain)
     at_modes = equation.mean(observed.fields["time"].values).values
-    sums = over_parts(_sums_of_mean, observed, [], at_modes, observed.basis(equation.n_modes))
-    return TierScore(*total(sums))
+    basis = observed.basis(equation.n_modes)
+    return _floor(over_parts(_predict_mean, observed, [], at_modes, basis))
 
 
-def _sums_of_mean(values: Array, first: int, at_modes: Array, basis: Array) -> Sums:
+def _predict_mean(
+    values: Array, first: int, at_modes: Array, basis: Array
+) -> tuple[ScoreTable, ScoreTable]:
     rows = at_modes[first : first + values.shape[1]] @ basis.T
     mean = np.where(np.isnan(values), np.nan, rows)
     mean[:, : first == 0] = np.nan
-    return error_sums(mean, values)
-
-
-# ---------- Least error of a truncated decoder on given paths
+    return path_tables(mean, np.zeros(1), values)
 
 
 def decoder_floor(
@@ -405,6 +413,5 @@ def decoder_floor(
     projected = np.empty(values.shape)
     for block in project_on_decoder(collapse(values, times, basis), lam, k, float(np.ptp(times))):
         projected[block.paths] = block.coefficients.transpose(2, 0, 1) @ basis.T
-    scored = np.broadcast_to(np.arange(len(times))[:, None] > 0, values.shape) & ~np.isnan(values)
-    projected, truth = np.where(scored, projected, np.nan), np.where(scored, values, np.nan)
-    return TierScore(relative_l2(projected, truth), rmse(projected, truth), np.nan, np.nan)
+    projected[:, 0] = np.nan
+    return _floor([path_tables(projected, np.zeros(1), values)])

@@ -76,7 +76,8 @@ class Model:
             concern the initial mean.
         rest: model of the residual outside the modes: "white", "memory" (one decay rate and
             variance per point, estimated after the law and used in forecasts and reconstructions),
-            or "auto" (memory where residuals are clearly correlated in time).
+            or "auto" (memory where residuals are clearly correlated in time). `spdelaw.fit` also
+            takes it as ``residual``.
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank

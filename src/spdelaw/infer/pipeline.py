@@ -237,6 +237,8 @@ def fit(
         engine = "semilinear"
     if "dynamics" in words and isinstance(engine, str) and engine == "exact":
         engine = DynamicsEngine.name
+    if "residual" in words:  # the word of `Model` is older
+        words["rest"] = words.pop("residual")
     model_words = {name: words.pop(name) for name in WORDS if name in words}
     is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
     model = _model_from_words(

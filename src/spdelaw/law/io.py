@@ -26,7 +26,7 @@ from spdelaw.errors import FileError, SpdeLawError
 from spdelaw.law.law import Law
 from spdelaw.law.parameters import STATISTICS, with_modes
 from spdelaw.law.provenance import check_entries
-from spdelaw.law.residuals import Residual
+from spdelaw.law.residuals import AR1
 from spdelaw.processes.linear import Linear, dynamics_from_dict
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.statistics import PairSums, Statistics
@@ -103,7 +103,7 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         pairs = None if pairs is None else PairSums(**pairs)
         arguments["statistics"] = Statistics(**d["statistics"], pairs=pairs)
     if "rest" in d:
-        arguments["rest"] = Residual(**d["rest"])
+        arguments["rest"] = AR1(**d["rest"])
     if "preparation" in d:
         parts = d["preparation"]
         first, last = map(float, parts["middle"])

@@ -22,7 +22,7 @@ from spdelaw.law.derived import kl_divergence
 from spdelaw.law.observations import forecast_times, prepare_for_law, subtract_mean_and_forcing
 from spdelaw.law.parameters import over_parameters
 from spdelaw.law.provenance import Provenance
-from spdelaw.law.residuals import Residual
+from spdelaw.law.residuals import AR1, White
 from spdelaw.processes.forcing import Forcing
 from spdelaw.processes.linear import Dynamics, Linear
 from spdelaw.processes.spde import SpectralSPDE
@@ -210,7 +210,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
-    rest: Residual | None = None
+    rest: AR1 | None = None
     offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
@@ -227,6 +227,13 @@ class Law:
     def state_space(self) -> StateSpace:
         """Dynamics, initial state and observation noise together."""
         return StateSpace(self.dynamics, self.initial, self.observation_variance)
+
+    @property
+    def residual(self) -> White | AR1:
+        """Model of what the modes do not explain: with memory per point, or white."""
+        if self.rest is not None:
+            return self.rest
+        return White(self.unresolved_variance, self.observation_variance)
 
     @property
     def linear(self) -> Linear:

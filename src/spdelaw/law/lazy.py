@@ -225,6 +225,7 @@ def _expand_moments(
     mean, variance = np.empty((2, 1, len(times), len(places.points)))
     write_moments(states, modes_at(law, places), np.arange(1), mean, variance)
     coords = {"path": labels["path"].values, "time": times}
+    variance += law.unresolved_variance  # a residual with memory is not lazy
     result = moments_dataset(law, mean, variance, places, coords)
     return to_user(law, result, dated, labels if is_at_data else None)
 

@@ -485,21 +485,18 @@ def noise_at(law: Law, points: Array) -> Array:
 
     One number, or one per point; NaN at points where a noise of each point was not learned.
     """
-    if law.rest is not None:
-        return law.rest.at(law.points, points).white
-    r = law.observation_variance
-    return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
+    return np.asarray(law.residual.at_points(law.points, points).white)
 
 
 def moments_dataset(
     law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std``; the residual variance adds to the deviation.
+    """``mean`` and ``std`` of the field, its residual included.
 
     ``observation_std`` is that of a new value about the field.
     """
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(variance + (law.unresolved_variance if law.rest is None else 0.0))
+    std = np.sqrt(variance)
     noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
     return xr.Dataset(
         {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},

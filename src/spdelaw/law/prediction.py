@@ -32,7 +32,7 @@ from spdelaw.law.observations import (
     with_initial_state,
 )
 from spdelaw.law.parameters import over_parameters
-from spdelaw.law.residuals import draw_residual, on_points, same_points, smooth_residual
+from spdelaw.law.residuals import Grid, White, on_points, same_points
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.paths import simulate
@@ -330,28 +330,28 @@ def _smooth_modes_and_residual(
 ) -> tuple[Array, Array, Array]:
     """Mean and variance of modes and residual on a clock, and joint draws, if any.
 
-    ``modes`` are those at the points of the data and of the result. The variance of the white
-    residual is added later. Where a value is observed, an error of the modes is one of the residual
+    ``modes`` are those at the points of the data and of the result. Draws have no white residual.
+    Where a value is observed, an error of the modes is one of the residual
     with the other sign, up to the weight of that value: their sum has ``(1 - weight)^2`` of the
     modes' variance.
     """
     basis, shown = modes
-    here = out = slice(None)
-    if law.rest is not None and shown is not basis:  # residuals are where the data are
+    residual, here, out = law.residual, slice(None), slice(None)
+    if not isinstance(residual, White) and shown is not basis:  # residuals are where the data are
         here, out, shown = slice(len(basis)), slice(len(basis), None), np.vstack(modes)
     given = (observed.values, observed.times, basis, space, shown, weights_of(law, observed))
     mean, variance, drawn = smooth_fields(
         *given, observed.products(basis.shape[1]), n_samples, generator
     )
-    if law.rest is None:
-        return mean, variance, drawn
-    between = (observed.points, places.points)
-    memory, there = (law.rest.at(law.points, points) for points in between)
-    smoothed = smooth_residual(observed.values - mean[..., here], observed.times, memory)
+    if isinstance(residual, White):
+        return mean, variance + residual.variance, drawn
+    between, grid = (observed.points, places.points), Grid(observed.times, observed.points)
+    at_data, there = (residual.at_points(law.points, points) for points in between)
+    smoothed: Iterable[Any] = at_data.predict(observed.values - mean[..., here], grid)
     unseen: list[Any] = [0.0, there.variance, 0.0]
     z, p, weight = (on_points(*both, *between) for both in zip(smoothed, unseen, strict=True))
     for one in drawn:
-        more = draw_residual(observed.values - one[..., here], observed.times, memory, generator)
+        more = at_data.draw(observed.values - one[..., here], grid, generator)
         one[..., out] += on_points(more, 0.0, *between)
     variance = variance[..., out] * (1.0 - weight) ** 2 + p
     return mean[..., out] + z, variance, drawn[..., out]

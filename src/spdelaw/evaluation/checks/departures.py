@@ -14,8 +14,6 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks.errors import Errors, EstimationErrorSpace, Uncertainty, allowance
-from spdelaw.law.law import Law
-from spdelaw.law.observations import modes_at, weights_of
 from spdelaw.processes.terms import bind
 
 # ---------- One series of errors, made white, and regressions on it
@@ -598,59 +596,3 @@ def projections(state: Array, observed: Observed, domain: AbstractDomain) -> Arr
 def _powers(rows: Array, basis: Array) -> Array:
     field, back = rows @ basis.T, np.linalg.pinv(basis).T
     return np.stack([field**2 @ back, field**3 @ back])
-
-
-# ---------- Whether every point has the same noise: residuals of the modes, point by point
-#
-# In a row with the modes ``Phi`` at its n points, ``y - Phi c_hat = (1 - H) e`` with H the
-# projection on the modes, so that the square at point i has the mean ``r (1 - H_ii)``. Sums over
-# rows, relative to their mean over points, follow F with as many degrees of freedom as rows; the
-# smallest p-value, times the number of points, is that of all together.
-
-
-#: Most rows that are tested, spread over the data, and fewest of them at a point.
-MOST_ROWS, FEWEST_VALUES = 2000, 20
-
-
-def point_noise(law: Law, observed: Observed, n_series: int) -> TestResult | None:
-    """Departure of the noise of single points from that of all; None where nothing can be tested.
-
-    Unresolved modes are larger at some points than at others, and are no noise: with them nothing
-    is tested.
-    """
-    noisy = law.observation_variance.ndim == 0 and float(law.observation_variance) > 0
-    if not noisy or law.unresolved_variance > 0 or weights_of(law, observed) is not None:
-        return None
-    squares, freedom = _residual_squares(observed, modes_at(law, observed.places))
-    tested = freedom >= FEWEST_VALUES
-    if tested.sum() < 2:
-        return None
-    ratio = squares[tested] / freedom[tested]
-    whole, total = squares[tested].sum() / freedom[tested].sum(), freedom[tested].sum()
-    f = ratio / whole
-    tails = [g(freedom[tested], total, f) for g in (scipy.special.fdtr, scipy.special.fdtrc)]
-    p = min(1.0, 2.0 * float(np.min(tails)) * int(tested.sum()))
-    # Gain of one variance per point over one for all.
-    gain = 0.5 * float(freedom[tested] @ -np.log(f)) - 0.5 * int(tested.sum())
-    nothing, most = np.full(n_series, np.nan), float(f.max())
-    return TestResult("point noise", nothing, p, max(gain, 0.0), most, float(tested.sum()))
-
-
-def _residual_squares(observed: Observed, basis: Array) -> tuple[Array, Array]:
-    """Sums of squares outside the modes, and of ``1 - H_ii``, at each point; (M,)."""
-    rows = observed.values.reshape(-1, observed.values.shape[-1])
-    rows = np.asarray(rows[:: max(1, len(rows) // MOST_ROWS)])
-    n_modes = basis.shape[1]
-    squares, freedom = np.zeros((2, rows.shape[1]))
-    factors: dict[bytes, Array] = {}
-    for row in rows:
-        finite = np.isfinite(row)
-        if finite.sum() <= n_modes:
-            continue
-        key = finite.tobytes()
-        if key not in factors:
-            factors[key] = np.linalg.qr(basis[finite])[0]
-        q, y = factors[key], row[finite]
-        squares[finite] += (y - q @ (q.T @ y)) ** 2
-        freedom[finite] += 1.0 - (q**2).sum(1)
-    return squares, freedom

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -16,7 +16,6 @@ from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import (
     blocks_of,
     modes_at,
-    observed_for_law,
     variance_floor,
     weights_of,
     with_initial_state,
@@ -75,13 +74,6 @@ def one_step_errors(law: Law, observed: Observed) -> Errors:
     ]
     by, grow = (np.array(x).reshape(-1, *z.shape) for x in (slopes, growth))
     return Errors(z, state, by, grow, unit, observed)
-
-
-def standard_innovations(law: Law, data: Any) -> tuple[Array, str]:
-    """Standardised innovations (path, time, series) and what the series are."""
-    space = law.without_preparation_and_mean.state_space
-    (one_step,), unit = _one_step_errors(law, observed_for_law(law, data), [space])
-    return one_step.error, unit
 
 
 def drift_units(law: Law) -> Array:

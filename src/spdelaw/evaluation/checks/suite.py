@@ -17,11 +17,11 @@ from spdelaw.evaluation.checks.departures import (
     band_tests,
     make_series,
     periods_of,
-    point_noise,
     projections,
     regression,
 )
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
+from spdelaw.evaluation.checks.outside import outside
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.processes import operators
@@ -89,8 +89,7 @@ class Suite:
             *self._nonlinearity(),
             *self._observation_noise(),
         ]
-        points = point_noise(self.law, self.errors.observed, z.shape[-1])
-        results += [] if points is None else [points]
+        results += outside(self.law, self.errors.observed, z.shape[-1])
         return results, band_tests(self.errors, self._decay_factors, self.uncertainty)
 
     # ---------- Regressors

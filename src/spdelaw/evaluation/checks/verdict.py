@@ -39,6 +39,7 @@ REMEDY = "try"
 CAUSES = (
     *("mean", "trend", "season", "noise season"),
     *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
+    "outside the modes",
 )
 
 
@@ -126,6 +127,10 @@ def _structure_text(law: Law, d: TestResult, where: str, gain: str) -> str:
             f"errors of {where} turn back from one time to the next, as noise of observation "
             f"makes them: observation_noise='estimate' {gain}, try it"
         )
+    if d.test == "outside the modes":
+        size = f"{np.sqrt(d.detail):.2g} times as large as the law says"
+        more = " or more modes" if d.detail > 1 else ""
+        return f"what lies outside the modes is {size}: try observation_noise='estimate'{more}"
     if d.test == "point noise":
         return (
             f"some points are noisier, up to {np.sqrt(d.detail):.2g} times the mean: "

@@ -11,31 +11,21 @@ import scipy
 
 from spdelaw.data.observed import Observed
 from spdelaw.errors import SpdeLawError
-from spdelaw.evaluation.gaps.prediction import (
-    Candidate,
-    Moments,
-    Recipe,
-    Settings,
-    calibrated,
-    choose_weight,
-    in_space,
-    kernel_for,
-    law_moments,
-    learn,
-    prepare_data,
-    with_residual,
-)
-from spdelaw.evaluation.gaps.residuals import (
+from spdelaw.evaluation.gaps.candidates import Candidate, Recipe, law_fields, learn
+from spdelaw.evaluation.gaps.climatology import in_space
+from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
+from spdelaw.evaluation.tasks import Task
+from spdelaw.law.law import Law
+from spdelaw.law.residuals import (
     USUAL_WEIGHT,
+    Covariance,
     Grid,
     Kernel,
     Kriged,
-    Shared,
+    Residual,
     White,
     can_learn_covariance,
 )
-from spdelaw.evaluation.scores import LEVELS, ScoreTable, score_names, value_scores
-from spdelaw.law.law import Law
 
 # ---------- Held-out values in the patterns of gaps
 #
@@ -56,12 +46,14 @@ COPIES = 5
 LEAST_GAP_SHARE = 0.01
 #: Segments of a record that are held out or kept as a whole, so that outages stay long.
 SEGMENTS = 12
+#: Most held-out values that are scored.
+MOST_SCORED = 8000
 #: Share of the points held out at all times, where points without values are to be filled.
 POINT_SHARE = 0.1
 
 
-def hold_out(observed: Array, points: Array, seed: int = 0, *, whole_points: bool = False) -> Array:
-    """Observed values to hold out; boolean, as ``observed``.
+def gap_task(observed: Array, points: Array, seed: int = 0, *, whole_points: bool = False) -> Task:
+    """Values to hold out, some of which are scored where they are many.
 
     Args:
         observed: where there are values, (P, T, M).
@@ -86,7 +78,9 @@ def hold_out(observed: Array, points: Array, seed: int = 0, *, whole_points: boo
             observed_points, max(1, round(POINT_SHARE * len(observed_points))), replace=False
         )
         held[..., chosen] = observed[..., chosen]
-    return held
+    scored = np.zeros(held.size, dtype=bool)
+    scored[np.random.default_rng(seed).permutation(np.flatnonzero(held))[:MOST_SCORED]] = True
+    return Task(observed & ~held, scored.reshape(held.shape))
 
 
 def _hold_under(pattern: Array, observed: Array, points: Array, rng: np.random.Generator) -> Array:
@@ -164,11 +158,69 @@ def _nearly_emptied_points(observed: Array, held: Array) -> Array:
     return held & ((observed & ~held).sum((0, 1)) < 2)
 
 
+# ---------- Predictions of missing values: mean, residual and a calibrated deviation
+#
+#     mean = law + residual,    variance = a s^2 + c k r(x),
+#
+# with the deviation s of the law, the mean square r(x) of its residual at each point, and the share
+# k of r(x) that other values do not explain (`spdelaw.law.residuals`). The factors a and c are
+# those under which held-out values are likeliest.
+
+
+#: Fewest held-out values to estimate the factors from; with fewer they stay 1.
+FEWEST_HELD_OUT = 30
+#: Factors a and c.
+Factors = tuple[float, float]
+
+
+class Moments(NamedTuple):
+    """Mean and parts of the variance at all values, (P, T, M); ``residual`` is k r(x)."""
+
+    mean: Array
+    state: Array
+    residual: Array | float = 0.0
+
+    @classmethod
+    def of(cls, law: Law, observed: Observed) -> Moments:
+        """Moments of the law alone, given the data."""
+        fields = law_fields(law, observed)
+        return cls(fields["mean"].values, fields["std"].values ** 2)
+
+    def with_residual(
+        self, residual: Residual, values: Array, grid: Grid, at: Array | None = None
+    ) -> Moments:
+        """The same with the residual predicted where values are missing, or at some of these."""
+        gaps = np.isnan(values) & np.isfinite(self.mean)
+        gaps = gaps if at is None else gaps & at
+        predicted = residual.predict(values - self.mean, grid, gaps)
+        mean = self.mean + np.where(gaps, predicted.mean, 0.0)
+        return Moments(mean, self.state, predicted.variance)
+
+    def std(self, factors: Factors) -> Array:
+        """``(a s^2 + c k r)^1/2``."""
+        return np.sqrt(factors[0] * self.state + factors[1] * self.residual)
+
+    def calibrated(self, truth: Array) -> Factors:
+        """Factors a and c under which the held-out values are likeliest."""
+        held = np.isfinite(truth) & np.isfinite(self.mean)
+        if held.sum() < FEWEST_HELD_OUT:
+            return 1.0, 1.0
+        square = (truth - self.mean)[held] ** 2
+        state, residual = self.state[held], np.broadcast_to(self.residual, held.shape)[held]
+
+        def loss(logs: Array) -> float:
+            variance = np.exp(logs[0]) * state + np.exp(logs[1]) * residual
+            return float(np.mean(np.log(variance) + square / variance))
+
+        start = np.log(max(square.mean() / max((state + residual).mean(), 1e-300), 1e-12))
+        limits = [(start - 7.0, start + 7.0)] * 2
+        optimum = scipy.optimize.minimize(loss, [start, start], bounds=limits, method="L-BFGS-B").x
+        return float(np.exp(optimum[0])), float(np.exp(optimum[1]))
+
+
 # ---------- Choice of the law by its predictions of held-out values
 
 
-#: Held-out values that laws are judged by, at most.
-MOST_JUDGED = 8000
 #: Least relative gain for which a track is climbed on, and steps without it that end the track.
 GAIN, PATIENCE = 0.003, 2
 #: Modes from which on a law costs so much that it is tried only right after a gain.
@@ -184,17 +236,36 @@ SHARED_MARGIN = 1.05
 
 
 class Trial(NamedTuple):
-    """Scores of a candidate on the held-out values; NaN where it could not be tried."""
+    """Scores of a candidate on the held-out values, by time; None where it could not be tried."""
 
     candidate: Candidate
     rest: str
-    rmse: float = np.nan
-    crps: float = np.nan
-    coverage: tuple[float, ...] = (np.nan,) * len(LEVELS)
+    table: ScoreTable | None = None
     seconds: float = 0.0
     note: str = ""
-    settings: Settings = Settings()
-    by_time: Array = np.zeros(0)  # sums of the CRPS
+    residual: Residual = White()
+    factors: Factors = (1.0, 1.0)
+
+    @property
+    def scores(self) -> list[float]:
+        """RMSE, CRPS, log score and coverages."""
+        n_scores = 3 + len(LEVELS)
+        return [np.nan] * n_scores if self.table is None else self.table.means()[0].tolist()
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error."""
+        return self.scores[0]
+
+    @property
+    def crps(self) -> float:
+        """Mean continuous ranked probability score."""
+        return self.scores[1]
+
+    @property
+    def coverage(self) -> tuple[float, ...]:
+        """Share of values inside their intervals, by level."""
+        return tuple(self.scores[3:])
 
 
 class Record(NamedTuple):
@@ -225,16 +296,15 @@ def grid_of(observed: Observed) -> Grid:
     return Grid(np.nan_to_num(times), points)
 
 
-def make_record(observed: Observed, held: Array, grid: Grid, seed: int = 0) -> Record:
-    """The record less its held-out values, some of which are judged by where they are many."""
-    judged, held_indices = np.zeros(held.size, dtype=bool), np.flatnonzero(held)
-    judged[np.random.default_rng(seed).permutation(held_indices)[:MOST_JUDGED]] = True
-    truth = np.where(judged.reshape(held.shape), observed.fields.values, np.nan)
-    return Record(observed.masked(~held), truth, grid)
+def make_record(observed: Observed, task: Task, grid: Grid) -> Record:
+    """The record that a task gives, and the values that it scores."""
+    truth = np.where(task.scored, observed.fields.values, np.nan)
+    return Record(observed.masked(task.given), truth, grid)
 
 
 def choose(
     record: Record,
+    data: Observed,
     recipe: Recipe,
     tracks: list[list[Candidate]],
     rests: tuple[str, ...],
@@ -243,6 +313,7 @@ def choose(
 ) -> list[Trial]:
     """All trials, the one to take first (`ranked`); what there was no time for comes last.
 
+    ``data`` are those of the record, prepared.
     A residual that all points share is learned for the best laws alone, and for the smallest one.
     """
     start, all_trials, rough = time.perf_counter(), list[Trial](), None
@@ -250,7 +321,6 @@ def choose(
     try_shared = len(rests) > 1 and SHARED in rests
     rests = tuple(kind for kind in rests if not (try_shared and kind == SHARED))
     best_rough = np.inf
-    data, strength = prepare_data(record.observed, recipe, record.truth)
     for track in tracks:
         last: Trial | None = None
         misses, least = 0, np.inf
@@ -284,7 +354,6 @@ def choose(
         all_trials += _try_shared(
             record, laws, sorted(all_trials, key=_crps_or_infinity), start, seconds
         )
-    all_trials = [t._replace(settings=t.settings._replace(climate=strength)) for t in all_trials]
     return ranked(all_trials)
 
 
@@ -297,10 +366,13 @@ def ranked(trials: list[Trial]) -> list[Trial]:
 
 
 def _clearly_worse(trial: Trial, best: Trial) -> bool:
-    """Whether the scores differ by more than one standard error, counted by spans of time."""
-    if trial is best or not np.isfinite(trial.crps):
+    """Whether the CRPS differ by more than one standard error, counted by spans of time."""
+    if trial is best or trial.table is None or best.table is None or np.isnan(trial.crps):
         return trial is not best
-    spans = [[span.sum() for span in np.array_split(one.by_time, SPANS)] for one in (trial, best)]
+    spans = [
+        [span.sum() for span in np.array_split(table.sums[:, 0, 1], SPANS)]
+        for table in (trial.table, best.table)
+    ]
     table = ScoreTable(("crps",), np.transpose(spans)[..., None], np.ones(SPANS))
     return table.is_clearly_worse(0, 1, "crps", CLEAR_STANDARD_ERRORS)
 
@@ -320,7 +392,7 @@ def _try_shared(
 
     def tried(candidate: Candidate, weight: float | None) -> Trial:
         begun = time.perf_counter()
-        moments = law_moments(laws[candidate], record.observed)
+        moments = Moments.of(laws[candidate], record.observed)
         trial = _score_trial(moments, record, candidate, SHARED, None, weight)
         return trial._replace(seconds=time.perf_counter() - begun)
 
@@ -333,8 +405,8 @@ def _try_shared(
         if out and seconds is not None and time.perf_counter() - start > seconds:
             break
         out.append(tried(candidate, weight))
-        residual = out[0].settings.residual
-        weight = residual.weight if isinstance(residual, Shared) else None
+        residual = out[0].residual
+        weight = residual.weight if isinstance(residual, Covariance) else None
     return out
 
 
@@ -362,7 +434,7 @@ def _try_candidate(
     start = time.perf_counter()
     try:
         law = learn(data, recipe, candidate, rough)
-        moments = law_moments(law, record.observed)
+        moments = Moments.of(law, record.observed)
         trials = [_score_trial(moments, record, candidate, kind, kernel) for kind in rests]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
@@ -374,9 +446,9 @@ def _try_candidate(
 def _best_kernel(trials: list[Trial]) -> Kernel | None:
     """The kernel with the best score so far: residuals of other laws are much alike."""
     kernels = [
-        (_crps_or_infinity(trial), trial.settings.residual.kernel)
+        (_crps_or_infinity(trial), trial.residual.kernel)
         for trial in trials
-        if isinstance(trial.settings.residual, Kriged)
+        if isinstance(trial.residual, Kriged)
     ]
     return min(kernels, key=lambda pair: pair[0])[1] if kernels else None
 
@@ -389,36 +461,27 @@ def _score_trial(
     start: Kernel | None,
     weight: float | None = None,
 ) -> Trial:
-    settings = Settings()
+    residuals, held_out = record.values - moments.mean, record.truth - moments.mean
+    residual: Residual = White.fit(residuals)
     if kind == "local":
-        kernel = kernel_for(moments, record.values, record.grid, record.truth, start)
-        settings = Settings(White() if kernel is None else Kriged(kernel))
+        residual = Kriged.fit(residuals, record.grid, held_out, start)
     elif kind == SHARED:
-        weight = weight or choose_weight(moments, record.values, record.grid, record.truth)
-        settings = Settings(Shared(weight))
+        residual = (
+            Covariance.choose(residuals, record.grid, held_out)
+            if weight is None
+            else Covariance.fit(residuals, record.grid, weight)
+        )
     held = np.isfinite(record.truth)
-    moments = with_residual(moments, record.values, record.grid, settings, held)
-    deviation = np.full(record.truth.shape, np.nan)
+    moments = moments.with_residual(residual, record.values, record.grid, held)
+    std = np.full(held.shape, np.nan)
     for mine, others in _split_by_time(record.truth):
-        factors = calibrated(moments, np.where(others, record.truth, np.nan), settings)
-        deviation[mine] = np.sqrt(moments.variance(factors))[mine]
-    scored = held & np.isfinite(moments.mean)
-    time_of, n_times = np.nonzero(scored)[1], held.shape[1]
-    scores = value_scores(moments.mean[scored], deviation[scored], record.truth[scored])
-    by_time = [np.bincount(time_of, one, n_times) for one in scores]
-    table = ScoreTable(
-        score_names(), np.transpose(by_time)[:, None], np.bincount(time_of, minlength=n_times)
-    )
-    rmse, crps, _, *covered = map(float, table.means()[0])
-    return Trial(
-        candidate,
-        kind,
-        rmse=rmse,
-        crps=crps,
-        coverage=tuple(covered),
-        settings=calibrated(moments, record.truth, settings),
-        by_time=by_time[1],
-    )
+        factors = moments.calibrated(np.where(others, record.truth, np.nan))
+        std[mine] = moments.std(factors)[mine]
+    truth = np.where(np.isfinite(moments.mean), record.truth, np.nan)
+    times = np.arange(held.shape[1])[:, None]
+    table = ScoreTable.of([Prediction(moments.mean, std)], truth, times, len(times))
+    factors = moments.calibrated(record.truth)
+    return Trial(candidate, kind, table, residual=residual, factors=factors)
 
 
 def _split_by_time(truth: Array) -> list[tuple[Array, Array]]:
