@@ -211,16 +211,14 @@ class Empirical(TabulatedDomain):
         """Whether each point is one of the table."""
         return self._rows(points) < len(self.nodes)
 
-    def check_points(self, points: Any) -> Array:
-        """Points of the table, in any order and number."""
-        requested = as_points(points, self.dims)
-        unknown = ~self.contains(requested)
-        if unknown.any():
-            expected = "points of the data that the patterns come from"
-            got = str(requested[unknown][0].tolist())
-            fix = "interpolate the data, or compute the patterns on these points"
-            raise DomainError("points", expected=expected, got=got, fix=fix)
-        return requested
+    @property
+    def reach(self) -> str:
+        """The points of the table."""
+        return "the points of the data that the patterns come from"
+
+    def fix_outside(self, points: Array) -> str:
+        """How to have patterns there."""
+        return "interpolate the data, or compute the patterns on these points"
 
     def __repr__(self) -> str:
         """Sizes, and how much the patterns hold."""
