@@ -316,26 +316,29 @@ def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     Only NumPy values are checked: reading a tensor waits for its device, and a NaN in training
     has to reach the loss, where `ConvergenceError` reports it.
     """
-    lam = as_floating(eigenvalues, xp)
+    lam = _finite("eigenvalues", eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:
         expected, got = "one number per mode, shape (N,)", f"shape {tuple(lam.shape)}"
         raise InputError("eigenvalues", expected=expected, got=got, fix="pass equation.eigenvalues")
-    if xp is np and not np.isfinite(lam).all():
-        fix = "remove NaN and infinity"
-        raise InputError("eigenvalues", expected="finite numbers", got=f"{lam}", fix=fix)
     return lam
 
 
 def check_noise_factor(noise_factor: Any, eigenvalues: Array, xp: Any) -> Array:
     """Amplitudes ``sqrt(q_n)`` (N,) or ``<Q^(1/2) h_l, h_n>`` (L, N), in the form of lambda."""
-    given = as_floating(noise_factor, xp)
+    given = _finite("noise_factor", noise_factor, xp)
     b = given if xp is np else given.to(eigenvalues)
     n = eigenvalues.shape[0]
     if b.ndim not in (1, 2) or b.shape[-1] != n or 0 in b.shape:
         expected = f"amplitudes sqrt(q_n) of shape ({n},) or a factor of shape (L, {n})"
         fix = "pass np.sqrt(equation.noise_variance)"
         raise InputError("noise_factor", expected=expected, got=f"shape {tuple(b.shape)}", fix=fix)
-    if xp is np and not np.isfinite(b).all():
-        fix = "remove NaN and infinity"
-        raise InputError("noise_factor", expected="finite numbers", got=f"{b}", fix=fix)
     return b
+
+
+def _finite(what: str, value: Any, xp: Any) -> Array:
+    """Floating numbers, finite ones in NumPy."""
+    given = as_floating(value, xp)
+    if xp is np and not np.isfinite(given).all():
+        fix = "remove NaN and infinity"
+        raise InputError(what, expected="finite numbers", got=f"{given}", fix=fix)
+    return given

@@ -243,7 +243,7 @@ class AbstractDomain(abc.ABC):
         return np.ones(len(points), bool)
 
     def check_points(self, points: Any) -> Array:
-        """Points (n,) or (n, d) from a table or a tuple of axes; `DomainError` if one is outside."""
+        """Points (n,) or (n, d) from a table or a tuple of axes, or `DomainError`."""
         return self.points_inside(points)
 
     def points_inside(self, points: Any, fix: str = "") -> Array:

@@ -86,11 +86,6 @@ def as_text(law: Law) -> str:
     return "\n  ".join([title, *facts, f"{head}   {level}", *table, *notes])
 
 
-def as_html(law: Law) -> str:
-    """The same as a compact table."""
-    return table_html(*summary(law))
-
-
 def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[str]]:
     """Title, facts, the last of which is the level, header and rows of intervals, and notes."""
     p, info = law.parameters, law.info
@@ -484,7 +479,7 @@ class Law:
 
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
-        return as_html(self)
+        return table_html(*summary(self))
 
     def __dir__(self) -> list[str]:
         """What completion shows: public names, without the deprecated one."""

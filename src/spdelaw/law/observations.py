@@ -142,19 +142,13 @@ def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
     """The next times of prepared fields on the clock of the law, by the step of the record.
 
     Where one record is too short to have a step, by that of the data the law was learned from.
+    With clocks of each path's own, the path that ends last is the record.
     """
-    record_times, clock = _record_times(fields), law.info.get("time", {})
-    step = step_of(record_times if len(record_times) > 1 else law.times, clock)
-    return go_on(float(record_times[-1]), step, clock, steps)
-
-
-def _record_times(fields: xr.DataArray) -> np.ndarray:
-    """Times of a record; with clocks of each path's own, of the path that ends last."""
-    if "path_time" not in fields.coords:
-        return np.asarray(fields["time"].values)
-    path_times = fields["path_time"].values
-    last = path_times[int(np.nanargmax(np.nanmax(path_times, axis=1)))]
-    return np.asarray(last[np.isfinite(last)])
+    times = np.atleast_2d(fields.coords.get("path_time", fields["time"]).values)
+    last = times[int(np.nanargmax(np.nanmax(times, axis=1)))]
+    last, clock = last[np.isfinite(last)], law.info.get("time", {})
+    step = step_of(last if len(last) > 1 else law.times, clock)
+    return go_on(float(last[-1]), step, clock, steps)
 
 
 # ---------- Collapsed, smoothed and drawn states of new data
@@ -387,23 +381,15 @@ def target(
     as land. ``grid=`` requests a prediction there. ``by_any`` are the points (M,) observed by the
     data of which these are a block.
     """
-    observed_mask = observed.observed_points()
-    data = (
-        observed
-        if observed_mask.all() or not observed_mask.any()
-        else observed.at_points(observed_mask)
-    )
+    observed_mask, data = observed.observed_points(), observed
+    if observed_mask.any() and not observed_mask.all():
+        data = observed.at_points(observed_mask)
     if grid is not None:
         return data, law.domain.places(grid)
-    return data, shown_places(law, observed.places, observed_mask if by_any is None else by_any)
-
-
-def shown_places(law: Law, places: Places, observed_mask: Array) -> Places:
-    """Places that these data, (M,), or those of the law observe."""
-    if observed_mask.all():
-        return places
-    covered = observed_mask | (same_points(law.points, places.points) < len(law.points))
-    return places if covered.all() else places.only(covered)
+    covered = observed_mask if by_any is None else by_any
+    if not covered.all():
+        covered = covered | (same_points(law.points, observed.points) < len(law.points))
+    return data, observed.places if covered.all() else observed.places.only(covered)
 
 
 def weights_of(law: Law, observed: Observed) -> Array | None:
