@@ -29,7 +29,7 @@ GRAPHS = [
 ]  # fmt: skip
 EMPIRICAL = [
     ({"fields": low_rank_fields(rank=2), "n_modes": 4}, "at most 2 patterns"),
-    ({"n_modes": 31}, "at most 30"),
+    ({"n_modes": 31}, "at most the 30 modes"),
     ({"n_modes": 0}, "positive integer"),
     ({"weights": -np.ones(30)}, "positive numbers"),
     ({"weights": np.ones(7)}, "one for each of 30"),

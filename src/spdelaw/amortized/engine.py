@@ -239,8 +239,7 @@ class Amortized(Engine):
         job = Job.of(self, observed, n_modes, model, run)
         if isinstance(self.config, StructuredConfig):
             return fit_structured(job)
-        neural = "spdelaw.amortized.neural"
-        law: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
+        law: Law = _neural_module().fit_neural(job)
         return law
 
     def __repr__(self) -> str:
