@@ -138,7 +138,8 @@ def judge_flat(name: str, old: Record, new: Record, changes: dict[str, str]) -> 
 
 
 def _reasons_of(name: str, changes: dict[str, str]) -> list[str]:
-    return [why for key, why in changes.items() if key.split("/")[0] == name]
+    reasons = [why for key, why in changes.items() if key.split("/")[0] == name]
+    return list(dict.fromkeys(reasons))
 
 
 def _unchanged(name: str, record: Record, changes: dict[str, str]) -> Record:

@@ -293,19 +293,20 @@ def _info(
 
 @torch.no_grad()
 def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
-    """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
+    """Field of the encoder's posterior; see `amortized_reconstruct`."""
     model, observed, batches = _load_model_and_paths(folder, data, adapter)
     parts = []
     for batch in batches:
         posterior, curves = model.encode(batch), model.curves(batch)
         c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
         mean = c @ model.basis.t()
-        std = torch.sqrt(model.field_variance(curves, batch, posterior))
-        parts.append((mean, std, *path_errors(mean, batch)))
-    mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
+        std_field = torch.sqrt(model.field_variance(curves, batch, posterior)).double()
+        std = torch.sqrt(std_field**2 + torch.exp(model.log_observation_variance()))
+        parts.append((mean, std, std_field, *path_errors(mean, batch)))
+    mean, std, std_field, *errors = map(torch.cat, zip(*parts, strict=True))
     places, rows = observed.domain.places(observed.points), observed.rows[:, :, None]
     variables = {}
-    for name, field in (("mean", mean), ("std", std)):
+    for name, field in (("mean", mean), ("std", std), ("std_field", std_field)):
         values = np.take_along_axis(field.double().numpy(), rows, axis=1)
         variables[name] = (("path", "time", *places.dims), places.unflatten(values))
     given = observed.fields.coords.items()

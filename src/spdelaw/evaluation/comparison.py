@@ -236,7 +236,7 @@ def _predicted(law: Law, held_out_values: HeldOut, given: Array) -> Prediction:
     """Prediction of every value in the units of the data, from the given ones."""
     restricted, scale = held_out_values.restricted_to(given), held_out_values.scale
     result = reconstruct(law.without_preparation_and_mean, restricted)
-    mean, std = values_of(law, result, restricted.points)
+    mean, std = values_of(result)
     return Prediction(
         held_out_values.on_cells(held_out_values.offset + scale * mean),
         held_out_values.on_cells(scale * std),

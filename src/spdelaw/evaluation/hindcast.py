@@ -405,7 +405,7 @@ def _issue(
 
 def _law_outlook(law: Law, history: Observed, times: Array) -> Prediction:
     """Moments of new values, their noise included."""
-    prediction = values_of(law, law.forecast(history, times), history.points)
+    prediction = values_of(law.forecast(history, times))
     return Prediction(*(values.swapaxes(0, 1) for values in prediction))
 
 

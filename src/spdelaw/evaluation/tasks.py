@@ -18,7 +18,7 @@ from spdelaw.evaluation.scores import gaussian_crps
 from spdelaw.law.derived import relative_l2, rmse
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
-from spdelaw.law.observations import modes_at, noise_at
+from spdelaw.law.observations import modes_at
 from spdelaw.law.prediction import reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
@@ -222,11 +222,9 @@ class Prediction(NamedTuple):
     std: Array
 
 
-def values_of(law: Law, result: xr.Dataset, points: Array) -> Prediction:
-    """The prediction of values that a reconstruction or a forecast is: its field with noise."""
-    return Prediction(
-        result["mean"].values, np.sqrt(result["std"].values ** 2 + noise_at(law, points))
-    )
+def values_of(result: xr.Dataset) -> Prediction:
+    """The prediction of values that a reconstruction or a forecast is."""
+    return Prediction(result["mean"].values, result["std"].values)
 
 
 def predict_tier(
@@ -242,7 +240,7 @@ def predict_tier(
     task = tier_task(values, tier, seed)
     shown = observed if tier == "reconstruct" else observed.masked(task.given)
     result = reconstruct(law, shown, None, parameter_draws, seed)
-    mean, std = values_of(law, result, observed.points)
+    mean, std = values_of(result)
     mean, truth = (np.where(task.scored, array, np.nan) for array in (mean, values))
     return mean, std, truth
 
@@ -266,7 +264,7 @@ def score_tier(
         return TierScore(*total([score_sums(*predicted, level, scale)]))
     shown = observed if tier == "reconstruct" else _tier_inputs(observed, tier, seed)
     result = reconstruct(law, shown)
-    given = (tier, seed, len(observed.times), noise_at(law, observed.points), level, scale)
+    given = (tier, seed, len(observed.times), level, scale)
     return TierScore(
         *total(over_parts(_part_sums, observed, [result["mean"], result["std"]], *given))
     )
@@ -315,11 +313,11 @@ def _tier_inputs(observed: Observed, tier: str, seed: int) -> Observed:
 
 def _part_sums(
     values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
-    noise: Array, level: float, scale: float,
+    level: float, scale: float,
 ) -> Sums:  # fmt: skip
     scored = tier_task(values, tier, seed, first, n_times).scored
     prediction, truth = (np.where(scored, array, np.nan) for array in (mean, values))
-    return score_sums(prediction, np.sqrt(std**2 + noise), truth, level, scale)
+    return score_sums(prediction, std, truth, level, scale)
 
 
 def projection_floor(observed: Observed, law: Law) -> TierScore:

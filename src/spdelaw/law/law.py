@@ -335,12 +335,17 @@ class Law:
     def reconstruct(
         self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
     ) -> xr.Dataset:
-        """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
+        """Smoothed field through gaps and noise: ``mean``, ``std``, ``std_field``.
+
+        ``std`` is of a value that would be observed: ``mean +- 1.96 std`` holds 95 % of them.
+        ``std_field`` is of the field without observation noise. Dims (path, time, x). The noise of
+        a value that the law does not know is the mean of those it knows: at points beside those
+        where it was learned point by point, and where each value came with its own.
 
         Args:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
-            parameter_draws: laws drawn around this one, so that ``std`` includes the
+            parameter_draws: laws drawn around this one, so that both deviations include the
                 uncertainty of its parameters; 0 leaves that out.
             seed: of those draws.
         """
@@ -357,7 +362,9 @@ class Law:
         grid: Any = None,
         parameter_draws: int = 0,
     ) -> xr.Dataset:
-        """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
+        """Field at further times given a history, with the variables of `reconstruct`.
+
+        On request, ``sample`` has draws of the field without observation noise.
 
         Args:
             history: fields up to now, with or without gaps.

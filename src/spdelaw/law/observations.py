@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 # ---------- Units, forcing and clocks of data and results
 
 
+#: Standard deviations among the variables of results: of a value, and of the noise-free field.
+DEVIATIONS = ("std", "std_field")
+
+
 def to_user(
     law: Law, result: xr.Dataset, dated: bool = False, fields: xr.DataArray | None = None
 ) -> xr.Dataset:
@@ -47,7 +51,7 @@ def to_user(
     the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
-        driven = None if name == "std" else _labelled_response(law, values)
+        driven = None if name in DEVIATIONS else _labelled_response(law, values)
         if driven is not None:
             result[name] = (values + driven).transpose(*values.dims)
     return restore_names(_to_data_units(law, result, dated), law.info.get("labels", {}), fields)
@@ -64,10 +68,8 @@ def _to_data_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
         by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
         by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
         for name in result.data_vars:
-            values = result[name] * by_point + (0.0 if name == "std" else by_time)
+            values = result[name] * by_point + (0.0 if name in DEVIATIONS else by_time)
             result[name] = values.transpose(*result[name].dims)
-        if "observation_std" in result.attrs:
-            result.attrs["observation_std"] *= float(np.nanmean(scale))
     if dated:
         dates = to_dates(time.values, clock)
         return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
@@ -467,28 +469,27 @@ def point_weights(law: Law, points: Array) -> Array | None:
 
 
 def noise_at(law: Law, points: Array) -> Array:
-    """Variance of a value about the field at some points, which ``std`` of results excludes.
+    """Variance of a value about the noise-free field at some points, one number or one per point.
 
-    One number, or one per point; NaN at points where a noise of each point was not learned.
+    Where the law has no noise of its own for a value, it is the mean of those that the law has:
+    over the points of the data at a new point, over all values where each came with its own.
     """
     if law.rest is not None:
         return law.rest.at(law.points, points).white
     r = law.observation_variance
-    return r if r.ndim == 0 else np.append(r, np.nan)[same_points(law.points, points)]
+    return r if r.ndim == 0 else np.append(r, r.mean())[same_points(law.points, points)]
 
 
 def moments_dataset(
     law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std``; the residual variance adds to the deviation.
+    """``mean``, ``std`` of a value that would be observed, ``std_field`` of the noise-free field.
 
-    ``observation_std`` is that of a new value about the field.
+    The variance of the residual is part of both, that of the noise (`noise_at`) of the first.
     """
+    of_field = variance + (law.unresolved_variance if law.rest is None else 0.0)
+    of_value = of_field + noise_at(law, places.points)
+    fields = {"mean": mean, "std": np.sqrt(of_value), "std_field": np.sqrt(of_field)}
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(variance + (law.unresolved_variance if law.rest is None else 0.0))
-    noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
-    return xr.Dataset(
-        {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},
-        coords={**coords, **places.coords},
-        attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
-    )
+    variables = {name: (dims, places.unflatten(values)) for name, values in fields.items()}
+    return xr.Dataset(variables, coords={**coords, **places.coords})

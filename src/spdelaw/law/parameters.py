@@ -190,7 +190,7 @@ def over_parameters(
         n_draws: how many laws; they come in pairs, one on each side of it. 0 for it alone.
         seed: of the draws.
         n_samples: samples in all.
-        predict: ``mean``, ``std`` and so many samples under a law.
+        predict: ``mean``, ``std``, ``std_field`` and so many samples under a law.
     """
     if not whole("parameter_draws", n_draws, 0):
         return predict(law, n_samples)
@@ -203,9 +203,10 @@ def over_parameters(
         sum(((prediction["mean"] - first - mean) ** 2 for prediction in predictions), 0.0 * first)
         / n
     )
-    variance = sum((prediction["std"] ** 2 for prediction in predictions), 0.0 * first) / n
-    out = predictions[0].drop_vars("sample", errors="ignore")
-    out = out.assign(mean=first + mean, std=np.sqrt(variance + spread))
+    out = predictions[0].drop_vars("sample", errors="ignore").assign(mean=first + mean)
+    for name in ("std", "std_field"):
+        variance = sum((prediction[name] ** 2 for prediction in predictions), 0.0 * first) / n
+        out[name] = np.sqrt(variance + spread)
     drawn = [prediction["sample"] for prediction in predictions if "sample" in prediction]
     return out.assign(sample=xr.concat(drawn, "draw")) if drawn else out
 

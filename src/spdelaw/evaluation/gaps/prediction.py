@@ -243,13 +243,13 @@ class Moments(NamedTuple):
 def law_moments(law: Law, observed: Observed) -> Moments:
     """Moments of the law alone, given the data."""
     fields = law_fields(law, observed)
-    mean, std = fields["mean"].values, fields["std"].values
+    mean, std = fields["mean"].values, fields["std_field"].values
     residual_variance = _residual_squares(observed.fields.values - mean)
     return Moments(mean, std**2, np.broadcast_to(residual_variance, mean.shape))
 
 
 def law_fields(law: Law, observed: Observed) -> xr.Dataset:
-    """``mean`` and ``std`` of the law given the data, along their points; lazy where they are."""
+    """Moments of the field of the law given the data, along their points; lazy where they are."""
     plain = law.with_info(labels={})
     if law.rest is None and not law.observation_variance.ndim:  # else points have their numbers
         plain = dataclasses.replace(plain, points=observed.points)  # predict unobserved ones too
