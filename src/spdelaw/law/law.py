@@ -25,6 +25,7 @@ from spdelaw.law.provenance import Provenance
 from spdelaw.law.residuals import Residual
 from spdelaw.processes.forcing import Forcing
 from spdelaw.processes.linear import Dynamics, Linear
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.specification import InitialState, check_times
 from spdelaw.statespace.chain import StateSpace
@@ -173,6 +174,7 @@ class Law:
         n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Where the data have units, the attribute ``units`` follows from them.
             Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
             Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
             ``mode_2`` instead of the first two.
@@ -213,6 +215,13 @@ class Law:
     def __post_init__(self) -> None:
         """Plain entries for ``info`` become a record, a number for the noise an array."""
         object.__setattr__(self, "info", Provenance.of(self.info))
+        if isinstance(self.dynamics, Linear | Reacting):  # others name their numbers as they like
+            time = str(self.info.get("time", {}).get("units", "")).split(" since ")[0]
+            field = str(self.info.get("labels", {}).get("attrs", {}).get("units", ""))
+            if self.preparation is not None and self.preparation.how.standardise:
+                field = "1"
+            table = parameters.with_units(self.parameters, field, time)
+            object.__setattr__(self, "parameters", table)
         noise = np.asarray(self.observation_variance, dtype=float)
         object.__setattr__(self, "observation_variance", noise)
 
