@@ -85,6 +85,8 @@ def dataset(name: str, data: xr.Dataset | xr.DataArray) -> Flat:
     """Values, dims, times, units and attributes in words of a labelled result."""
     if isinstance(data, xr.DataArray):
         data = data.to_dataset(name=data.name or "values")
+    if "std_field" in data:  # the name was ``std`` when the net was recorded
+        data = data.drop_vars("std").rename(std_field="std")
     record: Flat = {}
     for key, variable in data.data_vars.items():
         if key in UNSTABLE:

@@ -47,7 +47,7 @@ def forecast(law: sl.Law, seen: Any, later: Any) -> Record:
     """Coverage at 50, 80 and 95 %, ten steps ahead: by the closure, and by an ensemble."""
     found = law.forecast(seen, later["time"].values, n_samples=200, seed=1)
     draws = found["sample"].transpose("draw", *later.dims).values
-    return coverage(later.values, found["mean"].values, found["std"].values, draws)
+    return coverage(later.values, found["mean"].values, found["std_field"].values, draws)
 
 
 def point_slider(seed: int) -> Record:

@@ -85,7 +85,7 @@ def _forecast(ax: Axes, law: sl.Law, seen: xr.DataArray) -> None:
     place = {"longitude": 200.0}
     past = law.reconstruct(seen).isel(path=0).sel(place, method="nearest") - 273.15
     ahead = law.forecast(seen, steps=8).isel(path=0).sel(place, method="nearest")
-    spread = 1.96 * np.hypot(ahead["std"], float(law.observation_variance.mean()) ** 0.5)
+    spread = 1.96 * ahead["std"]
     mean = ahead["mean"] - 273.15
     recent = seen.sel(place, method="nearest")[-30:] - 273.15
     ax.fill_between(ahead.time, mean - spread, mean + spread, color=ORANGE, alpha=0.25, lw=0)

@@ -101,7 +101,25 @@ _SELECTED = "mean, initial state and noise are selected by fits around a mean"
 _TWO_PARTS = "the verdict tests what lies outside the modes, and says whether a departure matters"
 SCORED = ("check_fits", "check_training_data", "check_truth", "check_mean", "check_cubic",
           "fields_semilinear_evaluate")  # fmt: skip
+_BANDS = "std is of a value and std_field of the field, which observation_std told apart before"
+#: Cases whose results had the attribute ``observation_std``, and the beginnings of their names.
+_PREDICTED = (
+    *("noise_per_value", "noise_coordinate", "noise_per_point_gaps", "law_parameter_draws"),
+    *("law_parameter_draws_dense", "semilinear_complete", "semilinear_gaps", "semilinear_nagumo"),
+    *("semilinear_fisher_kpp", "semilinear_burgers", "semilinear_kpz", "semilinear_allen_cahn_2d"),
+    *("fields_semilinear", "fields_semilinear_gaps", "fields_linear", "lazy_predictions"),
+    *("lazy_times", "prepared_mean", "prepared_trend", "prepared_waves", "prepared_leads"),
+    *("real_map", "sphere_turning", "ring_turning_mean", "patterns_dense", "shell_linear"),
+)
+_RESULTS = ("law forecast", "law reconstruct", "search:law forecast", "forecast", "reconstruct")
 CHANGED_TODAY: dict[str, str] = {
+    **{
+        f"{case}/{result} attrs.observation_std": _BANDS
+        for case in _PREDICTED
+        for result in (*_RESULTS, "dates", "ahead")
+    },
+    "shell_linear/forecast.variables": _BANDS,
+    **dict.fromkeys(("shell_linear/reconstruct.variables", "shell_linear/reconstruct.std"), _BANDS),
     **dict.fromkeys(("mean_auto", "mean_constant_gaps", "update_with_mean"), _INTERVALS),
     **dict.fromkeys(("mean_constant_complete", "mean_given", "profiles"), _INTERVALS),
     **dict.fromkeys(("residual_memory", "residual_auto", "law_saved", "check_coupled"), _SELECTED),
@@ -327,9 +345,9 @@ def _collect_warnings(law: sl.Law, case: Case) -> dict[str, Array]:
     return {
         "log_likelihood": law.log_likelihood(new).values,
         "reconstruct_mean": smooth["mean"].values,
-        "reconstruct_std": smooth["std"].values,
+        "reconstruct_std": smooth["std_field"].values,
         "forecast_mean": ahead["mean"].values,
-        "forecast_std": ahead["std"].values,
+        "forecast_std": ahead["std_field"].values,
         "forecast_sample": ahead["sample"].values,
         "sample": law.sample(2, seed=7).values,
         "sample_noisy": law.sample(2, seed=7, observation_noise=True).values,

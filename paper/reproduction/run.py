@@ -255,8 +255,7 @@ def _reconstruction(law: sl.Law, test: xr.DataArray) -> dict[str, float]:
     if law.info.get("tail") == "dropped":
         return point_scores(chaos_posterior(law, test)["reconstruct_truncated"].values, test.values)
     result = amortized_reconstruct(law, test) if preset else law.reconstruct(test)
-    std = np.sqrt(result["std"].values ** 2 + law.observation_variance)
-    return gaussian_scores(result["mean"].values, std, test.values)
+    return gaussian_scores(result["mean"].values, result["std"].values, test.values)
 
 
 def _on_epoch(watch: Watch | None) -> Any:

@@ -1,12 +1,10 @@
 """Wrong input of every function: the argument is named, and a fix is offered."""
 
-import json
-
 import numpy as np
 import pytest
 
 import spdelaw as sl
-from spdelaw.chaos.bases import TIME_BASES, CosineBasis, HaarBasis, time_basis_from_dict
+from spdelaw.chaos.bases import CosineBasis, HaarBasis
 from spdelaw.chaos.indices import MultiIndex, TruncationSet, hermite_chaos
 from spdelaw.chaos.propagators import (
     chaos_coordinates,
@@ -51,8 +49,6 @@ def curves(**changes):
         (lambda: HaarBasis(np.nan), "horizon"),
         (lambda: CosineBasis("1"), "horizon"),
         (lambda: COSINE.values(ZEROS(1), 0), "n_time"),
-        (lambda: time_basis_from_dict({"name": "sine"}), "time basis"),
-        (lambda: time_basis_from_dict({"name": "haar", "T": 1.0}), "time basis"),
         (lambda: unit_response("cosine", [0.0], [1.0], 2), "basis"),
         (lambda: curves(times=[0.0, 2.0]), "times"),
         (lambda: curves(times=[0.0, 1.5015]), "times"),
@@ -110,9 +106,3 @@ def test_unstable_steps():
 
 def test_times_may_pass_the_horizon_by_rounding():
     curves(times=[0.0, 1.5 * (1 + 1e-12)])
-
-
-@pytest.mark.parametrize("name", sorted(TIME_BASES))
-def test_descriptions_of_bases_are_read_back(name):
-    basis = TIME_BASES[name](1.5)
-    assert time_basis_from_dict(json.loads(json.dumps(basis.to_dict()))) == basis

@@ -379,8 +379,10 @@ def test_land_stays_land(prepared_law):
     results = [law.reconstruct(raw), law.forecast(raw, [2000.0], n_samples=2)]
     for array in (*(r[name] for r in results for name in r.data_vars), law.sample(2, seed=0)):
         np.testing.assert_array_equal(array.isnull().values, np.broadcast_to(land, array.shape))
-    std = float(law.parameters.observation_std[0]) * np.nanmean(law.preparation.scale)
-    assert results[0].attrs["observation_std"] == pytest.approx(std)
+    noise = float(law.parameters.observation_std[0]) * law.preparation.scale[~land.ravel()]
+    for result in results:
+        together = (result["std_field"] ** 2).isel(path=0, time=0).values[~land] + noise**2
+        np.testing.assert_allclose(result["std"].isel(path=0, time=0).values[~land] ** 2, together)
 
 
 def test_patterns_disks_and_scattered_points():

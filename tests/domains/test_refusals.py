@@ -29,7 +29,7 @@ GRAPHS = [
 ]  # fmt: skip
 EMPIRICAL = [
     ({"fields": low_rank_fields(rank=2), "n_modes": 4}, "at most 2 patterns"),
-    ({"n_modes": 31}, "at most 30"),
+    ({"n_modes": 31}, "at most the 30 modes"),
     ({"n_modes": 0}, "positive integer"),
     ({"weights": -np.ones(30)}, "positive numbers"),
     ({"weights": np.ones(7)}, "one for each of 30"),
@@ -84,8 +84,8 @@ ROWS = [
     (lambda: sl.Sphere().analyse(LATITUDES, 1), r"\(lat, lon\)"),
     (lambda: gradients(sl.Sphere(), np.zeros((1, 2)), 3), "terms without derivatives"),
     (lambda: sl.Interval(0, np.pi).synthesise(ONES, [0.0, 360.0]), r"Interval\(0, 360\)"),
-    (lambda: sl.Disk().synthesise(ONES, np.array([[0.0, 0.0], [1.0, 1.0]])), "larger disk"),
-    (lambda: mesh(n_modes=3).synthesise(ONES, np.array([[9.0, 9.0]])), "triangles of the mesh"),
+    (lambda: sl.Disk().synthesise(ONES, np.array([[0.0, 0.0], [1.0, 1.0]])), "larger domain"),
+    (lambda: mesh(n_modes=3).synthesise(ONES, np.array([[9.0, 9.0]])), "triangles of a mesh"),
     (lambda: sl.Empirical(low_rank_fields(), 2).synthesise(ONES, [[0.05, 0.0]]), "interpolate"),
     (lambda: sl.Graph(ring(5), n_modes=6), "at most"),
     (lambda: sl.Graph(ring(5), n_modes=3).eigenvalues(4), "the 3 modes"),

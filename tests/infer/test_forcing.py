@@ -112,7 +112,7 @@ def test_forecast_deviations_follow_the_calendar():
     """The same lead time is less certain in the season of strong noise."""
     data, _, law = fitted("seasonal")
     stds = [
-        float(law.forecast(data[:1, : round(start * 40) + 1], [start + 0.1])["std"].mean())
+        float(law.forecast(data[:1, : round(start * 40) + 1], [start + 0.1])["std_field"].mean())
         for start in (2.0, 2.5)
     ]
     assert stds[0] > 1.5 * stds[1]

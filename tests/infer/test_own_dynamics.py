@@ -106,7 +106,7 @@ def test_every_verb_runs_and_the_scores_are_calibrated(law, gappy):
     assert sl.evaluate(law, gappy).verdict.startswith("the model fits")
     new = made_by(TRUTH, 200, seed=5)
     ahead = law.forecast(new.isel(time=slice(0, 20)), new.time.values[20:23])
-    z = (new.isel(time=slice(20, 23)) - ahead["mean"]) / np.sqrt(ahead["std"] ** 2 + 0.01)
+    z = (new.isel(time=slice(20, 23)) - ahead["mean"]) / np.sqrt(ahead["std_field"] ** 2 + 0.01)
     assert 0.85 < float((z**2).mean()) < 1.15
 
 

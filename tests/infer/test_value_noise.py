@@ -77,7 +77,7 @@ def test_reconstruction_and_forecast_condition_on_each_deviation(case, tmp_path)
             _, mean, deviation = conditioned(law, fields, std, p, later)
             for got, rows in ((near, slice(12)), (far, slice(12, None))):
                 np.testing.assert_allclose(got["mean"][p], mean[rows], atol=1e-9)
-                np.testing.assert_allclose(got["std"][p], deviation[rows], atol=1e-9)
+                np.testing.assert_allclose(got["std_field"][p], deviation[rows], atol=1e-9)
 
 
 def test_equal_deviations_are_one_noise():

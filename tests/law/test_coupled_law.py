@@ -52,7 +52,7 @@ def test_likelihood_reconstruction_and_forecast_are_those_of_the_joint_gaussian(
         std = np.sqrt(np.diag(observe @ covariance @ observe.T)).reshape(len(t), -1)
         for result, at in ((smooth, slice(-2)), (ahead, slice(-2, None))):
             np.testing.assert_allclose(result["mean"][i], field[at], atol=1e-8)
-            np.testing.assert_allclose(result["std"][i], std[at], atol=1e-8)
+            np.testing.assert_allclose(result["std_field"][i], std[at], atol=1e-8)
 
 
 def test_files_keep_everything(tmp_path):

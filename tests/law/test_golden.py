@@ -29,7 +29,7 @@ def test_golden_law_with_matrices_a_season_or_a_forcing(part, tmp_path):
     for some in (law, sl.load(tmp_path / "again.law")):
         new = some.sample(2, seed=0)
         late = some.times[-1] + (0.1 if part != "forcing" else -0.01)
-        smooth, ahead = some.reconstruct(new)["std"], some.forecast(new, [late])["mean"]
+        smooth, ahead = some.reconstruct(new)["std_field"], some.forecast(new, [late])["mean"]
         values = [*new.values[0, -1, :2], *smooth.values[0, 1:3, 1], *ahead.values[0, 0, :2]]
         np.testing.assert_allclose(values, stored, rtol=1e-9, atol=1e-12)
     assert (law.forcing is not None) == (part == "forcing")

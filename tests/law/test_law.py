@@ -106,7 +106,7 @@ def test_reconstruction_and_likelihood_by_brute_force(initial, pattern):
         data = sl.mask(data, pattern, 0.4, seed=2)
     p, phi = numbers(some), basis(some)
     result, logs = some.reconstruct(data), some.log_likelihood(data)
-    assert result["mean"].dims == result["std"].dims == ("path", "time", "x")
+    assert result["mean"].dims == result["std_field"].dims == ("path", "time", "x")
     for i, y in enumerate(data.values):
         expected = oracle.log_likelihood(p, y, TIMES[:8], phi)
         np.testing.assert_allclose(float(logs[i]), expected, rtol=EXACT)
@@ -114,14 +114,14 @@ def test_reconstruction_and_likelihood_by_brute_force(initial, pattern):
         lift = np.kron(np.eye(8), phi)
         np.testing.assert_allclose(result["mean"][i].values.ravel(), lift @ mean, atol=EXACT)
         variance = np.diag(lift @ covariance @ lift.T).reshape(8, -1) + some.unresolved_variance
-        np.testing.assert_allclose(result["std"][i].values ** 2, variance, atol=EXACT)
+        np.testing.assert_allclose(result["std_field"][i].values ** 2, variance, atol=EXACT)
 
 
 def test_reconstruction_without_noise_keeps_the_data():
     data = fields(n_paths=3, seed=5)
     result = law().reconstruct(data)
     np.testing.assert_allclose(result["mean"], data, atol=1e-6)
-    assert float(result["std"].max()) < 1e-4
+    assert float(result["std_field"].max()) < 1e-4
 
 
 def test_reconstruct_on_another_grid_with_labels():
@@ -166,7 +166,7 @@ def test_paths_with_times_of_their_own_are_treated_as_each_alone():
             (together, some.reconstruct(single)),
             (ahead, some.forecast(single, later)),
         ):
-            for name in ("mean", "std"):
+            for name in ("mean", "std", "std_field"):
                 np.testing.assert_allclose(one[name][i, :n], alone[name][0], atol=EXACT)
         np.testing.assert_allclose(logs[i], some.log_likelihood(single)[0], rtol=EXACT)
 
@@ -196,8 +196,8 @@ def test_forecast_without_noise_is_the_conditional_process():
     mean = np.einsum("hn,pn,xn->phx", a, c, phi)
     variance = (q * (1 - a**2) / (2 * lam)) @ (phi**2).T
     np.testing.assert_allclose(result["mean"], mean, atol=1e-5)
-    expected = np.broadcast_to(np.sqrt(variance), result["std"].shape)
-    np.testing.assert_allclose(result["std"], expected, rtol=1e-4, atol=1e-5)
+    expected = np.broadcast_to(np.sqrt(variance), result["std_field"].shape)
+    np.testing.assert_allclose(result["std_field"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_forecast_by_brute_force():
@@ -216,7 +216,7 @@ def test_forecast_by_brute_force():
         lift = np.kron(np.eye(len(clock)), phi)
         variance = np.diag(lift @ covariance @ lift.T).reshape(len(clock), -1)
         np.testing.assert_allclose(result["mean"][i], mean.reshape(-1, 3)[at] @ phi.T, atol=EXACT)
-        np.testing.assert_allclose(result["std"][i] ** 2, variance[at], atol=EXACT)
+        np.testing.assert_allclose(result["std_field"][i] ** 2, variance[at], atol=EXACT)
 
 
 def test_forecast_samples_have_the_moments():
@@ -224,7 +224,7 @@ def test_forecast_samples_have_the_moments():
     some, n = law("bump", NOISE), 2000
     history = fields(noise=NOISE, n_paths=2, seed=13).isel(time=slice(11))
     result = some.forecast(history, [0.5, 0.6, 1.5], n_samples=n, seed=4)
-    draws, std = result["sample"], result["std"].values
+    draws, std = result["sample"], result["std_field"].values
     assert draws.dims == ("draw", "path", "time", "x")
     free = std > 1e-6
     bound = oracle.largest_normal(2 * free.sum(), FALSE_ALARM)
@@ -320,6 +320,6 @@ def test_a_start_of_zeros_tells_what_the_law_says():
     lam, q = some.dynamics.drift, some.dynamics.noise
     share = -np.expm1(-2 * lam * times[1:, None]) / (2 * lam)
     variance = q * share @ ring.eigenfunctions(data.x.values, 3).T ** 2
-    np.testing.assert_allclose(later["std"].values[0, 1:], np.sqrt(variance), rtol=1e-4)
+    np.testing.assert_allclose(later["std_field"].values[0, 1:], np.sqrt(variance), rtol=1e-4)
     np.testing.assert_allclose(later["mean"].values, 0.0, atol=1e-12)
     assert np.isfinite(sl.evaluate(some, data).tiers["predict"][:3]).all()

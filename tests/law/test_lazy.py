@@ -72,7 +72,7 @@ def test_land_is_nan_unless_it_is_asked_for():
     assert len(law.points) == land.sizes["x"] - 10
     expected = np.isin(np.arange(land.sizes["x"]), np.arange(20, 30))
     for result in (law.reconstruct(land), law.forecast(land, steps=2)):
-        for name in ("mean", "std"):
+        for name in ("mean", "std", "std_field"):
             np.testing.assert_array_equal(np.isnan(result[name]).all(("path", "time")), expected)
             assert not np.isnan(result[name].isel(x=slice(20))).any()
     # A law that knows these points fills them.

@@ -101,7 +101,7 @@ def test_without_its_cubic_it_is_the_linear_law(data):
     for method, arguments in (("reconstruct", ()), ("forecast", ([1.5, 2.5, 3.0],))):
         one, two = (getattr(some, method)(data, *arguments) for some in (toy, exact))
         np.testing.assert_allclose(one["mean"], two["mean"], atol=1e-9)
-        np.testing.assert_allclose(one["std"], two["std"], atol=1e-9)
+        np.testing.assert_allclose(one["std_field"], two["std_field"], atol=1e-9)
 
 
 class OneByOne(DoubleWell):
@@ -120,7 +120,7 @@ def test_forecast_and_its_draws(data):
     result = law().forecast(data[:2], [1.0, 2.0, 2.05], n_samples=n, seed=1)
     draws = result["sample"]
     assert draws.dims == ("draw", "path", "time", "x")
-    std = result["std"].values
+    std = result["std_field"].values
     free = std > 1e-9
     z = (draws.mean("draw") - result["mean"]).values[free] / std[free] * np.sqrt(n)
     assert np.abs(z).max() < 6.0  # five sigma, and the closure of one short step
@@ -135,8 +135,8 @@ def test_coverage_of_reconstructions():
     truth = law().sample(60, seed=9)
     seen = sl.mask(law().sample(60, seed=9, observation_noise=True), "rows", 0.5, seed=2)
     result = law().reconstruct(seen)
-    hidden = np.isnan(seen.values) & (result["std"].values > 1e-6)
-    inside = np.abs((truth - result["mean"]) / result["std"]).values[hidden] < 1.96
+    hidden = np.isnan(seen.values) & (result["std_field"].values > 1e-6)
+    inside = np.abs((truth - result["mean"]) / result["std_field"]).values[hidden] < 1.96
     assert 0.90 < inside.mean() < 0.98
 
 

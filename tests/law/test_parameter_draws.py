@@ -30,8 +30,8 @@ def test_bands_grow_by_the_spread_of_the_means(words):
     plain = law.forecast(data, later)
     wide = law.forecast(data, later, n_samples=40, parameter_draws=40)
     assert wide["sample"].sizes["draw"] == 40
-    assert np.isfinite(wide["std"]).all()
-    assert float((wide["std"] / plain["std"]).sel(time=later[1]).max()) > 1.02
+    assert np.isfinite(wide["std_field"]).all()
+    assert float((wide["std_field"] / plain["std_field"]).sel(time=later[1]).max()) > 1.02
     # Just ahead little can go wrong: the state is seen, and the decay hardly matters.
     assert float(np.abs(wide["mean"] - plain["mean"]).isel(time=0).max()) < 0.2
 
@@ -46,7 +46,7 @@ def test_a_law_without_errors_keeps_its_bands():
         (sure.reconstruct(data), sure.reconstruct(data, parameter_draws=4)),
     ):
         np.testing.assert_allclose(two["mean"], one["mean"], rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(two["std"], one["std"], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(two["std_field"], one["std_field"], rtol=1e-10, atol=1e-12)
     with pytest.raises(InputError, match="parameter_draws"):
         dataclasses.replace(law, coordinates=None).forecast(data, later, parameter_draws=4)
 
@@ -67,4 +67,4 @@ def test_the_variance_of_one_mode_is_that_of_its_law():
     variance = (q / (2 * lam) * (1 - np.exp(-6.0 * lam))) @ (phi**2).T
     std = np.sqrt(variance.mean(0) + mean.var(0))
     inner = (x > 0.3) & (x < 2.8)
-    np.testing.assert_allclose(wide["std"].values[0, 0, inner], std[inner], rtol=0.12)
+    np.testing.assert_allclose(wide["std_field"].values[0, 0, inner], std[inner], rtol=0.12)

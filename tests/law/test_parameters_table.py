@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.stats
+import xarray as xr
 
+import spdelaw as sl
 from spdelaw.law.parameters import WIDEST_FACTOR, Quantity, interval_table
 
 Z = scipy.stats.norm.ppf(0.975)
@@ -33,3 +35,28 @@ def test_ends_found_otherwise_overrule():
     ends = np.array([[0.5, np.nan], [np.nan, np.inf]])
     table = interval_table(Quantity(np.ones(2), np.full(2, 0.1), True, ends), 0.95)
     np.testing.assert_allclose(table[:, 2:], [[0.5, np.exp(Z / 10)], [np.exp(-Z / 10), np.inf]])
+
+
+def test_parameters_have_the_units_of_the_data(tmp_path):
+    """Rates per unit of time, variances in squares of the unit of the field."""
+    days = np.datetime64("2001-01-01") + np.arange(40).astype("timedelta64[D]")
+    heat = sl.catalogue.heat(2, initial="stationary", kappa=0.5)
+    times, grid = 0.1 * np.arange(40), heat.domain.grid(9)
+    plain = sl.simulate(heat, 20, times, grid, seed=0, observation_std=0.1).drop_attrs()
+    dated = plain.assign_coords(time=days).assign_attrs(units="K")
+    words = {"initial": "stationary", "mean": "constant", "observation_noise": "estimate"}
+    law = sl.fit(dated, heat.domain, 2, **words)
+    units = {name: table.attrs.get("units") for name, table in law.parameters.data_vars.items()}
+    assert units["eigenvalue"] == "1/days"
+    assert units["noise_variance"] == "K^2/days"
+    assert units["mean"] == units["observation_std"] == "K"
+    law.save(tmp_path / "a.law")
+    xr.testing.assert_identical(sl.load(tmp_path / "a.law").parameters, law.parameters)
+    speed = sl.fit(dated.assign_attrs(units="m s-1"), heat.domain, 2, **words)
+    assert speed.parameters["noise_variance"].attrs["units"] == "(m s-1)^2/days"
+    how = sl.Preparation(standardise="whole")
+    scaled = sl.fit(dated, heat.domain, 2, prepare=how, **words)
+    assert scaled.parameters["noise_variance"].attrs["units"] == "1/days"
+    assert scaled.parameters["observation_std"].attrs["units"] == "1"
+    bare = sl.fit(plain, heat.domain, 2, **words)
+    assert all(table.attrs == {} for table in bare.parameters.data_vars.values())

@@ -29,14 +29,14 @@ def test_variance_at_one_observed_time_is_that_of_modes_and_residual():
     both = with_memory.reconstruct(data)
     _, v, u = with_memory.rest
     weight, left = v / (v + u), v * u / (v + u)
-    mean, std = modes["mean"].values[:, 2], modes["std"].values[:, 2]
+    mean, std = modes["mean"].values[:, 2], modes["std_field"].values[:, 2]
     assert ((weight > 0.02) & (weight < 0.98)).all()
     assert std.max() > 0.01
     np.testing.assert_allclose(
         both["mean"].values[:, 2], mean + weight * (data.values[:, 2] - mean), atol=1e-10
     )
     np.testing.assert_allclose(
-        both["std"].values[:, 2] ** 2, (1.0 - weight) ** 2 * std**2 + left, atol=1e-10
+        both["std_field"].values[:, 2] ** 2, (1.0 - weight) ** 2 * std**2 + left, atol=1e-10
     )
 
 

@@ -77,13 +77,15 @@ def test_forecast_of_the_rest_is_the_closed_form(learned):
     modes = white.forecast(fields, fields.time.values[-1] + ahead)
     smooth = law.reconstruct(fields)
     np.testing.assert_allclose(smooth["mean"], fields, atol=1e-10)
-    assert float(smooth["std"].max()) < 1e-6
+    assert float(smooth["std_field"].max()) < 1e-6
     left = fields.values[:, -1] - white.reconstruct(fields)["mean"].values[:, -1]
     phi = np.exp(-law.rest.decay * ahead[:, None])
     np.testing.assert_allclose(got["mean"] - modes["mean"], phi * left[:, None], atol=1e-10)
     grown = law.rest.variance * (1 - phi**2) - law.unresolved_variance
     np.testing.assert_allclose(
-        got["std"] ** 2 - modes["std"] ** 2, np.broadcast_to(grown, got["std"].shape), atol=1e-10
+        got["std_field"] ** 2 - modes["std_field"] ** 2,
+        np.broadcast_to(grown, got["std_field"].shape),
+        atol=1e-10,
     )
 
 
@@ -94,7 +96,7 @@ def test_draws_have_the_moments_of_the_forecast(learned):
     got = law.forecast(fields[:, -12:], last + np.array([0.5, 1.0, 4.0]), n_samples=1600, seed=3)
     error = (got["sample"].mean("draw") - got["mean"]) / (got["sample"].std("draw") / 40)
     assert float(abs(error).max()) < 5.0
-    np.testing.assert_allclose(got["sample"].std("draw"), got["std"], rtol=0.15)
+    np.testing.assert_allclose(got["sample"].std("draw"), got["std_field"], rtol=0.15)
 
 
 def test_other_points_get_a_rest_that_was_never_seen(learned):
@@ -102,10 +104,10 @@ def test_other_points_get_a_rest_that_was_never_seen(learned):
     here = law.forecast(fields, steps=1)
     both = law.forecast(fields, steps=1, grid=np.append(POINTS[:3], 1.234))
     np.testing.assert_allclose(both["mean"][..., :3], here["mean"][..., :3], atol=1e-10)
-    np.testing.assert_allclose(both["std"][..., :3], here["std"][..., :3], atol=1e-10)
+    np.testing.assert_allclose(both["std_field"][..., :3], here["std_field"][..., :3], atol=1e-10)
     white = dataclasses.replace(law, rest=None).forecast(fields, steps=1, grid=[1.234])
     assert float(both["mean"][0, 0, 3]) == pytest.approx(float(white["mean"][0, 0, 0]))
-    wider = float(both["std"][0, 0, 3]) ** 2 - float(white["std"][0, 0, 0]) ** 2
+    wider = float(both["std_field"][0, 0, 3]) ** 2 - float(white["std_field"][0, 0, 0]) ** 2
     assert wider == pytest.approx(law.rest.variance.mean() - law.unresolved_variance)
 
 

@@ -86,7 +86,7 @@ def test_reconstruction_draws_gaps_mean_and_std(law, fields):
     seen, mean, std = (ax.collections[0] for ax in figure.axes[:3])
     np.testing.assert_array_equal(np.ma.getmaskarray(seen.get_array()), np.isnan(gappy[2]).T)
     np.testing.assert_array_equal(mean.get_array(), result["mean"][2].T)
-    np.testing.assert_array_equal(std.get_array(), result["std"][2].T)
+    np.testing.assert_array_equal(std.get_array(), result["std_field"][2].T)
     assert seen.get_clim() == mean.get_clim()
     assert std.get_clim()[0] == 0
     assert figure.axes[0].get_title("left") == "observed, 25 % missing"
@@ -130,7 +130,7 @@ def test_forecast_draws_history_mean_bands_and_truth(law, fields):
     ax = Figure().add_subplot()
     assert plot_forecast(history, result, later, point=1.05, path=4, ax=ax) is ax.figure
     at = {"path": 4, "x": 5}  # 1.0 is the nearest point
-    mean, std = (result[k].isel(at).values for k in ("mean", "std"))
+    mean, std = (result[k].isel(at).values for k in ("mean", "std_field"))
     np.testing.assert_array_equal(labelled(ax, "history"), history.isel(at))
     np.testing.assert_array_equal(labelled(ax, "forecast mean"), mean)
     np.testing.assert_array_equal(labelled(ax, "later observations"), later.isel(at))

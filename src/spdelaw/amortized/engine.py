@@ -25,7 +25,7 @@ from spdelaw.statespace.collapse import collapse
 
 
 def amortized_reconstruct(source: Law | str | Path, data: Any, **adapter: Any) -> xr.Dataset:
-    """Field of the encoder's posterior: ``mean`` and ``std``, dims (path, time, x).
+    """Field of the encoder's posterior with the variables of `spdelaw.Law.reconstruct`.
 
     The errors against the data are in ``attrs``: ``relative_l2``, the mean over paths of
     ``|X_hat - X| / |X|``, and ``rmse``, pooled; both without the first time (paper, section 3.3),
@@ -76,11 +76,11 @@ def _checkpoint_folder(source: Law | str | Path) -> Path:
 
 
 def decode(law: Law, observed: Observed, n_time: int) -> xr.Dataset:
-    """Best field of the decoder in expectation: ``mean`` and ``std``, dims (path, time, x).
+    """Best field of the decoder in expectation, with the variables of `spdelaw.Law.reconstruct`.
 
     ``E|f - X|^2 = |f - E[X | data]|^2 + const``, so among the fields ``f`` of N modes and K
     functions of time the best is the least-squares projection of the posterior mean, which needs
-    no truncation. ``std`` is that of the field itself. Errors are in ``attrs`` as in
+    no truncation. The deviations are those of the posterior. Errors are in ``attrs`` as in
     `spdelaw.amortized.amortized_reconstruct`.
     """
     domain, smoothed, places = law.domain, law.reconstruct(observed), observed.places
@@ -239,8 +239,7 @@ class Amortized(Engine):
         job = Job.of(self, observed, n_modes, model, run)
         if isinstance(self.config, StructuredConfig):
             return fit_structured(job)
-        neural = "spdelaw.amortized.neural"
-        law: Law = optional(neural, "preset='paper'", "neural").fit_neural(job)
+        law: Law = _neural_module().fit_neural(job)
         return law
 
     def __repr__(self) -> str:

@@ -37,6 +37,7 @@ from spdelaw.errors import ConvergenceError, DataError
 from spdelaw.law.law import Law, state_space_law
 from spdelaw.law.likelihood import Numbers, density_entries
 from spdelaw.law.parameters import Quantity, parameters_dataset
+from spdelaw.law.prediction import latents_dataset
 from spdelaw.law.provenance import Provenance, software
 from spdelaw.statespace.chain import StateSpace, linear_state_space
 
@@ -253,16 +254,13 @@ def _info(
     observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
     kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
     # At the points where the bound is taken.
-    kept_fields, basis = (
-        observed.at_points(kept) if n_zeros else observed,
-        observed.basis(job.n_modes),
-    )
+    kept_fields = observed.at_points(kept) if n_zeros else observed
     kept_state = state.with_noise(state.observation_variance[kept])
-    path_log_likelihood = truncated_log_likelihood(
-        kept_fields, basis[kept], kept_state, n_time, job.clock[1]
-    )
-    exact, elbo = float(path_log_likelihood.sum()), assessment["elbo"] * observed.n_paths
-    untruncated = untruncated_log_likelihood(kept_fields, job.n_modes)
+    given = (kept_fields, observed.basis(job.n_modes)[kept], kept_state, n_time, job.clock[1])
+    exact = float(truncated_log_likelihood(*given).sum())
+    elbo, loss = assessment["elbo"] * observed.n_paths, None
+    if (untruncated := untruncated_log_likelihood(kept_fields, job.n_modes)) is not None:
+        loss = (untruncated - exact) / observed.n_paths
     n_values = int(np.isfinite(observed.values).sum())
     notes = [NO_ERRORS_NOTE, TRUNCATED_NOTE.format(k=n_time)]
     notes += [] if job.engine.checkpoint else [NO_WEIGHTS_NOTE]
@@ -278,9 +276,7 @@ def _info(
         "elbo": elbo,
         **density_entries(exact, Numbers("values", n_values), observed),
         "amortization_gap": exact - elbo,
-        "truncation_loss": None
-        if untruncated is None
-        else (untruncated - exact) / observed.n_paths,
+        "truncation_loss": loss,
         "training": {**errors, **training_curve(snapshot)},
         "latent_use": assessment["latent_use"],
         "initial_state": "deterministic",
@@ -297,19 +293,20 @@ def _info(
 
 @torch.no_grad()
 def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
-    """Field of the encoder's posterior: ``mean`` and ``std``; see `amortized_reconstruct`."""
+    """Field of the encoder's posterior; see `amortized_reconstruct`."""
     model, observed, batches = _load_model_and_paths(folder, data, adapter)
     parts = []
     for batch in batches:
         posterior, curves = model.encode(batch), model.curves(batch)
         c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
         mean = c @ model.basis.t()
-        std = torch.sqrt(model.field_variance(curves, batch, posterior))
-        parts.append((mean, std, *path_errors(mean, batch)))
-    mean, std, *errors = map(torch.cat, zip(*parts, strict=True))
+        std_field = torch.sqrt(model.field_variance(curves, batch, posterior)).double()
+        std = torch.sqrt(std_field**2 + torch.exp(model.log_observation_variance()))
+        parts.append((mean, std, std_field, *path_errors(mean, batch)))
+    mean, std, std_field, *errors = map(torch.cat, zip(*parts, strict=True))
     places, rows = observed.domain.places(observed.points), observed.rows[:, :, None]
     variables = {}
-    for name, field in (("mean", mean), ("std", std)):
+    for name, field in (("mean", mean), ("std", std), ("std_field", std_field)):
         values = np.take_along_axis(field.double().numpy(), rows, axis=1)
         variables[name] = (("path", "time", *places.dims), places.unflatten(values))
     given = observed.fields.coords.items()
@@ -325,21 +322,8 @@ def neural_posterior(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     z0, z0_log, xi, xi_log = (
         torch.cat(tensors).double().numpy() for tensors in zip(*parts, strict=True)
     )
-    n_time, n_noise = xi.shape[1:]
-    return xr.Dataset(
-        {
-            "z0_mean": (("path", "mode"), z0),
-            "z0_std": (("path", "mode"), np.exp(0.5 * z0_log)),
-            "xi_mean": (("path", "k", "noise"), xi),
-            "xi_std": (("path", "k", "noise"), np.exp(0.5 * xi_log)),
-        },
-        coords={
-            "path": observed.fields["path"].values,
-            "mode": np.arange(1, z0.shape[1] + 1),
-            "k": np.arange(1, n_time + 1),
-            "noise": np.arange(1, n_noise + 1),
-        },
-    )
+    z0_std, xi_std = np.exp(0.5 * z0_log), np.exp(0.5 * xi_log)
+    return latents_dataset(observed.fields["path"].values, z0, z0_std, xi, xi_std, "noise")
 
 
 def _load_model_and_paths(

@@ -6,11 +6,11 @@ import abc
 import dataclasses
 import math
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import from_settings, positive, whole
+from spdelaw.checks import positive, whole
 from spdelaw.errors import InputError
 from spdelaw.processes.specification import check_times
 
@@ -147,7 +147,7 @@ def _moments_by_recurrence(z: Array, n_moments: int, xp: Any) -> Array:
 class TimeBasis(abc.ABC):
     """An orthonormal basis ``m_1, m_2, ...`` of ``L2([0, T])`` (paper, section 2.3).
 
-    A subclass is a frozen dataclass with a name and `values`. Its propagators follow by
+    A subclass is a frozen dataclass with `values`. Its propagators follow by
     quadrature; a subclass with a closed form overrides `closed_form`, and one whose functions are
     not smooth overrides `breakpoints`.
 
@@ -156,8 +156,6 @@ class TimeBasis(abc.ABC):
     """
 
     horizon: float = 1.0
-    #: Name under which the basis is stored in files.
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         """Check the horizon."""
@@ -177,10 +175,6 @@ class TimeBasis(abc.ABC):
         """Times inside (0, T) where one of the first K functions is not smooth."""
         return np.empty(0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain description that `time_basis_from_dict` turns back into an equal basis."""
-        return {"name": self.name, **dataclasses.asdict(self)}
-
 
 @dataclasses.dataclass(frozen=True)
 class CosineBasis(TimeBasis):
@@ -194,8 +188,6 @@ class CosineBasis(TimeBasis):
         array([[ 0.5     ,  0.707107,  0.707107],
                [ 0.5     ,  0.      , -0.707107]])
     """
-
-    name: ClassVar[str] = "cosine"
 
     def values(self, times: np.ndarray, n_time: int) -> np.ndarray:
         """``sqrt(2 / T) cos((k - 1) pi t / T)``, and ``1 / sqrt(T)`` for k = 1."""
@@ -240,8 +232,6 @@ class HaarBasis(TimeBasis):
                [ 1.      , -1.      ,  0.      ]])
     """
 
-    name: ClassVar[str] = "haar"
-
     def values(self, times: np.ndarray, n_time: int) -> np.ndarray:
         """``2^(j/2) / sqrt(T)`` times +1, -1 or 0."""
         u = np.minimum(np.asarray(times, float) / self.horizon, np.nextafter(1.0, 0.0))
@@ -258,20 +248,6 @@ class HaarBasis(TimeBasis):
             return np.empty(0)
         parts = 2 ** (_level_and_shift(n_time - 1)[0] + 1)
         return self.horizon * np.arange(1, parts) / parts
-
-
-#: Time bases by the name under which files know them.
-TIME_BASES: dict[str, type[TimeBasis]] = {cls.name: cls for cls in (CosineBasis, HaarBasis)}
-
-
-def time_basis_from_dict(description: dict[str, Any]) -> TimeBasis:
-    """Time basis from the plain description that ``basis.to_dict()`` gives.
-
-    Example:
-        >>> time_basis_from_dict({"name": "cosine", "horizon": 2.0})
-        CosineBasis(horizon=2.0)
-    """
-    return from_settings("time basis", TIME_BASES, description)
 
 
 def check_basis(basis: Any) -> TimeBasis:
@@ -316,26 +292,29 @@ def check_eigenvalues(eigenvalues: Any, xp: Any) -> Array:
     Only NumPy values are checked: reading a tensor waits for its device, and a NaN in training
     has to reach the loss, where `ConvergenceError` reports it.
     """
-    lam = as_floating(eigenvalues, xp)
+    lam = _finite("eigenvalues", eigenvalues, xp)
     if lam.ndim != 1 or lam.shape[0] == 0:
         expected, got = "one number per mode, shape (N,)", f"shape {tuple(lam.shape)}"
         raise InputError("eigenvalues", expected=expected, got=got, fix="pass equation.eigenvalues")
-    if xp is np and not np.isfinite(lam).all():
-        fix = "remove NaN and infinity"
-        raise InputError("eigenvalues", expected="finite numbers", got=f"{lam}", fix=fix)
     return lam
 
 
 def check_noise_factor(noise_factor: Any, eigenvalues: Array, xp: Any) -> Array:
     """Amplitudes ``sqrt(q_n)`` (N,) or ``<Q^(1/2) h_l, h_n>`` (L, N), in the form of lambda."""
-    given = as_floating(noise_factor, xp)
+    given = _finite("noise_factor", noise_factor, xp)
     b = given if xp is np else given.to(eigenvalues)
     n = eigenvalues.shape[0]
     if b.ndim not in (1, 2) or b.shape[-1] != n or 0 in b.shape:
         expected = f"amplitudes sqrt(q_n) of shape ({n},) or a factor of shape (L, {n})"
         fix = "pass np.sqrt(equation.noise_variance)"
         raise InputError("noise_factor", expected=expected, got=f"shape {tuple(b.shape)}", fix=fix)
-    if xp is np and not np.isfinite(b).all():
-        fix = "remove NaN and infinity"
-        raise InputError("noise_factor", expected="finite numbers", got=f"{b}", fix=fix)
     return b
+
+
+def _finite(what: str, value: Any, xp: Any) -> Array:
+    """Floating numbers, finite ones in NumPy."""
+    given = as_floating(value, xp)
+    if xp is np and not np.isfinite(given).all():
+        fix = "remove NaN and infinity"
+        raise InputError(what, expected="finite numbers", got=f"{given}", fix=fix)
+    return given

@@ -187,18 +187,6 @@ def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
     return np.asarray(model.noise_factor, float)
 
 
-def mode_covariance(
-    state_space: StateSpace, ages: Array, columns: Array, model: ChaosModel
-) -> Array:
-    """``Z Z' + tail`` of each mode, the Ornstein-Uhlenbeck covariance; (N, T, T).
-
-    ``columns`` are the columns Z of each mode, (N, T, D).
-    """
-    lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
-    tail = tail_covariance(model.basis, ages, lam, amplitude, model.n_time)
-    return columns @ np.swapaxes(columns, 1, 2) + tail
-
-
 def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
     """Covariance of all coefficients, (T N, T N) in the order (time, mode), tail included."""
     lam, factor = state_space.linear.drift, noise_factor(state_space, model)
@@ -397,7 +385,7 @@ def _evaluate_block(
     if density == "coefficients" and state_space.initial.kind == "deterministic":
         rows = rows.after_first()
     mapped, columns = latent_map(state_space, rows.ages, model), whitened(rows, state_space, model)
-    row_density = given_rows(rows, columns, state_space)
+    row_density = gaussian_rows(errors_of(rows, state_space), columns, r)
     remaining, by_r = _remaining_log_density(block, rows, r, density)
     by_mean = mapped.decay * rows.adjoint(row_density.pull).sum(2)
     by_lambda, by_q, by_v0 = _spectral_gradient(rows, row_density, mapped, state_space)
@@ -418,12 +406,6 @@ def whitened(rows: Rows, state_space: StateSpace, model: ChaosModel) -> Array:
     if rows.is_coupled:
         return rows.whiten(dense_columns(state_space, rows.ages, model))
     return rows.whiten(latent_map(state_space, rows.ages, model).columns)
-
-
-def given_rows(rows: Rows, columns: Array, state_space: StateSpace) -> RowDensity:
-    """Density of the rows, and the coordinates given them."""
-    r = float(state_space.observation_variance)
-    return gaussian_rows(errors_of(rows, state_space), columns, r)
 
 
 def errors_of(rows: Rows, state_space: StateSpace) -> Array:
@@ -528,8 +510,8 @@ def _latents_of_block(block: Block, state_space: StateSpace, model: ChaosModel) 
     if model.tail == "modelled":
         posterior = _coupled_posterior(rows, columns, state_space, model)
     else:
-        density = given_rows(rows, columns, state_space)
-        posterior = density.mean, density.covariance
+        r = float(state_space.observation_variance)
+        posterior = gaussian_rows(errors_of(rows, state_space), columns, r)[-2:]
     return _make_latents(block, ages, posterior, state_space, model)
 
 
@@ -566,7 +548,9 @@ def _smoother_posterior(
     start = int(state_space.initial.kind == "deterministic")
     mapped = latent_map(state_space, ages[start:], model)
     columns = mapped.columns.transpose(1, 0, 2)  # (N, T, D)
-    gains = np.linalg.solve(mode_covariance(state_space, ages[start:], columns, model), columns)
+    lam, amplitude = state_space.linear.drift, np.sqrt(state_space.linear.noise)
+    tail = tail_covariance(model.basis, ages[start:], lam, amplitude, model.n_time)
+    gains = np.linalg.solve(columns @ np.swapaxes(columns, 1, 2) + tail, columns)
     n, n_times, size = gains.shape
     at = np.arange(n)
     wide = np.zeros((n_times, n, n, size))

@@ -101,9 +101,10 @@ def _affine_recursion(factors: Array, inputs: Array, xp: Any) -> Array:
 # ---------- Propagators by the classical Runge-Kutta method, as in the paper (torchdiffeq ``rk4``)
 #
 # Two ways to set up eqs. 10 and 11. *Shared*: decay and unit responses, N (1 + K) states, once for
-# all paths. *Per path*: every path carries its own z0 and all N (1 + K L) states (1032 in the
-# paper), as its text describes. Both give what the closed form gives, to fourth order in the
-# observation step; they remain as an option and as an independent check. A basis with jumps inside
+# all paths: one path from 1 with one noise. *Per path*: every path carries its own z0 and all
+# N (1 + K L) states (1032 in the paper), as its text describes. Both give what the closed form
+# gives, to fourth order in the observation step; they remain as an option and as an independent
+# check. A basis with jumps inside
 # a step (Haar) lowers the order to one.
 
 
@@ -127,19 +128,11 @@ def rk4_responses(
         >>> float(np.round(decay[-1, 0], 6)), psi.shape
         (0.367879, (101, 4, 1))
     """
-    torch, odeint = _import_solver()
-    inside = namespace(eigenvalues)
-    lam = check_eigenvalues(eigenvalues, torch)
-    k = whole("n_time", n_time, 1)
-    start = torch.zeros(1 + k, lam.shape[0], dtype=lam.dtype, device=lam.device)
-    start[0] = 1.0
-
-    def slope(t: Array, y: Array) -> Array:
-        return _forcing(basis, t, k, y, torch)[:, None] - lam * y
-
-    y = _integrate(odeint, slope, start, basis, times, lam, torch)
+    xp, torch = namespace(eigenvalues), _import_solver()[0]
+    one = torch.ones_like(check_eigenvalues(eigenvalues, torch))[None].detach()
+    y = rk4_states(basis, times, eigenvalues, one, one, n_time)[:, 0]  # one path from 1, one noise
     decay, psi = y[:, 0], y[:, 1:]
-    return (decay, psi) if inside is torch else (to_numpy(decay), to_numpy(psi))
+    return (decay, psi) if xp is torch else (to_numpy(decay), to_numpy(psi))
 
 
 def rk4_states(
@@ -185,9 +178,9 @@ def rk4_states(
     start = torch.cat([z0[:, None], first_order_start], 1)
 
     def slope(t: Array, y: Array) -> Array:
-        m = _forcing(basis, t, k, y, torch)
-        push = (m[1:, None, None] * factor).reshape(-1, lam.shape[0])
-        return torch.cat([torch.zeros_like(push[:1]), push]) - lam * y
+        m = basis.values(np.array([min(float(t), basis.horizon)]), k)[0]
+        push = (constant(m[:, None, None], y, torch) * factor).reshape(-1, lam.shape[0])
+        return torch.cat([torch.zeros_like(push[:1]), push]) - lam * y  # the mean is not forced
 
     return _integrate(odeint, slope, start, basis, times, lam, torch)
 
@@ -223,12 +216,6 @@ def _import_solver() -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("rk4 propagators", "neural") from error
     return torch, torchdiffeq.odeint
-
-
-def _forcing(basis: TimeBasis, t: Array, n_time: int, like: Array, torch: Any) -> Array:
-    """``(0, m_1(t), ..., m_K(t))``: the zero order is not forced."""
-    m = basis.values(np.array([min(float(t), basis.horizon)]), n_time)[0]
-    return constant(np.concatenate([[0.0], m]), like, torch)
 
 
 def _integrate(
@@ -398,11 +385,8 @@ def latent_dimension(n_modes: int, n_time: int, n_noise: int) -> int:
         >>> latent_dimension(n_modes=8, n_time=16, n_noise=8)
         1032
     """
-    n, k, l = (
-        whole(what, value, 1)
-        for what, value in (("n_modes", n_modes), ("n_time", n_time), ("n_noise", n_noise))
-    )
-    return n * (1 + k * l)
+    n, k = whole("n_modes", n_modes, 1), whole("n_time", n_time, 1)
+    return n * (1 + k * whole("n_noise", n_noise, 1))
 
 
 # ---------- The truncated expansion: chaos coordinates in, paths of the Galerkin coefficients out
@@ -503,14 +487,13 @@ def noise_covariance(times: Any, eigenvalues: Any, noise_factor: Any, *, xp: Any
     t = check_ages(times, np.inf)
     early = np.minimum(t[:, None], t[None, :])
     wait, age = constant(t[:, None] - early, lam, xp), constant(early, lam, xp)
-    if b.ndim == 1:
-        rate = lam[:, None, None]
-        unit = xp.exp(-rate * (wait + wait.T)) * age * decay_mean(2.0 * rate * age, xp)
-        return (b**2)[:, None, None] * unit
-    one, two = lam[:, None, None, None], lam[:, None]  # n and m of the axes (n, t, m, s)
-    gap, gap_2, age = wait[:, None, :], wait.T[:, None, :], age[:, None, :]
-    unit = xp.exp(-one * gap - two * gap_2) * age * decay_mean((one + two) * age, xp)
-    return xp.matmul(b.T, b)[:, None, :, None] * unit
+    gap, gap_2, one, two = wait, wait.T, lam[:, None, None], lam[:, None, None]
+    scale = (b**2)[:, None, None]
+    if b.ndim == 2:
+        one, two = lam[:, None, None, None], lam[:, None]  # n and m of the axes (n, t, m, s)
+        gap, gap_2, age = (x[:, None, :] for x in (gap, gap_2, age))
+        scale = xp.matmul(b.T, b)[:, None, :, None]
+    return scale * (xp.exp(-one * gap - two * gap_2) * age * decay_mean((one + two) * age, xp))
 
 
 def tail_covariance(

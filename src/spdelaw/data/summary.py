@@ -275,6 +275,7 @@ VALUE_ATTRIBUTES = (
 RESULT_KINDS = {
     "mean": ("mean of {}", "realization: mean"),
     "std": ("standard deviation of {}", "realization: standard_deviation"),
+    "std_field": ("standard deviation of {} without noise", "realization: standard_deviation"),
     "sample": ("draws of {}", "realization: point"),
 }
 

@@ -15,15 +15,15 @@ import scipy
 import xarray as xr
 
 from spdelaw.domains.places import (
-    POINT,
     Places,
     as_points,
+    list_points,
     places_of_fields,
     places_of_points,
-    sensors_outside,
+    space_dims,
 )
 from spdelaw.domains.products import Multiplied, Pairs, Products, pairs_of_modes
-from spdelaw.domains.transforms import Analysis, analyse_values, warn_if_aliased
+from spdelaw.domains.transforms import Analysis, analyse_values, fast_transform, warn_if_aliased
 from spdelaw.errors import DomainError
 
 # ---------- Checks of the arguments of domains: numbers, tables of numbers, words
@@ -162,6 +162,8 @@ def turns_of_neighbours(is_sine: Array, wavenumber: Array) -> tuple[Turn, ...]:
 
 
 Function = Callable[..., Array]
+#: Ways to transform: by a fast transform where it pays off, never, or always.
+METHODS = ("auto", "dense", "fast")
 
 
 class AbstractDomain(abc.ABC):
@@ -227,27 +229,31 @@ class AbstractDomain(abc.ABC):
     def volume(self) -> float:
         """Total mass ``<1, 1>`` of the domain: its length, or 1 for a probability weight."""
 
-    @abc.abstractmethod
-    def check_points(self, points: Any) -> Array:
-        """Return the points as float64, or raise `DomainError` where they lie outside."""
-
     @property
     def reach(self) -> str:
         """Where points may lie, in words, for messages."""
         return str(self)
 
+    def fix_outside(self, points: Array) -> str:
+        """What a user can do about points some of which lie outside, for messages."""
+        return "leave them out, rescale the coordinates, or choose a larger domain"
+
     def contains(self, points: Array) -> Array:
         """Whether each point lies in the domain; shape (n_points,)."""
         return np.ones(len(points), bool)
 
-    def points_inside(self, points: Any, fix: str) -> Array:
-        """Points from a table or a tuple of axes, or `DomainError` with a fix where one is out."""
+    def check_points(self, points: Any) -> Array:
+        """Points (n,) or (n, d) from a table or a tuple of axes, or `DomainError`."""
+        return self.points_inside(points)
+
+    def points_inside(self, points: Any, fix: str = "") -> Array:
+        """`check_points` with advice of the caller's own."""
         table = as_points(points, self.dims)
         outside = ~self.contains(table)
         if outside.any():
-            first = np.atleast_1d(table[outside][0])
-            got = str(tuple(first.tolist()))
-            raise DomainError("points", expected=f"points in {self}", got=got, fix=fix)
+            expected, got = f"points within {self.reach}", list_points(table, self.dims, outside)
+            fix = fix or self.fix_outside(table)
+            raise DomainError("points", expected=expected, got=got, fix=fix)
         return table
 
     def quadrature_for(self, n_modes: int) -> tuple[Array, Array]:
@@ -300,15 +306,12 @@ class AbstractDomain(abc.ABC):
         """
         if not isinstance(fields, xr.DataArray):
             return places_of_points(self.check_points(fields), self.dims)
-        fields = fields.transpose(..., *self._space_dims(fields))
+        fields = fields.transpose(..., *space_dims(fields, self.dims))
         places = places_of_fields(fields, self.dims)
         inside = self.contains(places.points)
-        if not inside.all():
-            has_value = places.only(~inside).has_values(fields.data)
-            if places.dims == (POINT,) and has_value.any():
-                raise sensors_outside(self.reach, self.dims, places.points, ~inside)
-            if inside.any() and not has_value.any():
-                places = places.only(inside)
+        is_cut = inside.any() and not inside.all()
+        if is_cut and not places.only(~inside).has_values(fields.data).any():
+            places = places.only(inside)
         return places._replace(points=self.check_points(places.points))
 
     def flatten(self, fields: xr.DataArray, places: Places | None = None) -> xr.DataArray:
@@ -319,7 +322,7 @@ class AbstractDomain(abc.ABC):
         places = self.places(fields) if places is None else places
         if len(self.dims) == 1:
             return fields if places.inside is None else fields.isel({self.dims[0]: places.inside})
-        lead = [d for d in fields.dims if d not in self._space_dims(fields)]
+        lead = [d for d in fields.dims if d not in space_dims(fields, self.dims)]
         values = places.flatten(fields.transpose(*lead, *places.dims).data)
         coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(lead)}
         if fields.sizes.get("point") == len(places.points):  # names of stations and the like
@@ -367,7 +370,7 @@ class AbstractDomain(abc.ABC):
         warn_if_aliased(result)
         if not isinstance(fields, xr.DataArray):
             return result.coefficients
-        kept = [d for d in fields.dims if d not in self._space_dims(fields)]
+        kept = [d for d in fields.dims if d not in space_dims(fields, self.dims)]
         coords = {k: v for k, v in fields.coords.items() if set(v.dims) <= set(kept)}
         coords["mode"] = ("mode", np.arange(1, n_modes + 1))
         attrs = {k: getattr(result, k) for k in ("method", "condition", "leakage", "outside")}
@@ -377,7 +380,7 @@ class AbstractDomain(abc.ABC):
         self, values: Array, points: Array, n_modes: int, method: str = "auto"
     ) -> Analysis:
         """Coefficients of bare arrays, with measures of their accuracy."""
-        n_modes = self.check_modes(n_modes)
+        n_modes, method = self.check_modes(n_modes), word("method", method, METHODS)
         return analyse_values(self, values, self.check_points(points), n_modes, method)
 
     def synthesise(
@@ -411,17 +414,12 @@ class AbstractDomain(abc.ABC):
         )
 
     def _synthesise(self, coefficients: Array, points: Array, method: str) -> Array:
-        if method not in ("auto", "dense", "fast"):
-            raise _unknown_method(method)
         n_modes = self.check_modes(coefficients.shape[-1])
+        word("method", method, METHODS)
         # A fast transform pays off only when most modes of the grid are in use.
-        if method == "fast" or (method == "auto" and n_modes > 64 and 4 * n_modes > len(points)):
-            fast = self.fast_synthesise(coefficients, points)
-            if fast is not None:
-                return fast
-            if method == "fast":
-                raise no_fast_transform(self)
-        return coefficients @ self.eigenfunctions(points, n_modes).T
+        pays_off = n_modes > 64 and 4 * n_modes > len(points)
+        fast = fast_transform(method, pays_off, self.fast_synthesise, coefficients, points)
+        return coefficients @ self.eigenfunctions(points, n_modes).T if fast is None else fast
 
     def project(self, function: Function, n_modes: int) -> Array:
         """Coefficients ``<f, h_n>`` of ``f(x)``, or ``f(x, y)``, by a finer quadrature."""
@@ -461,16 +459,6 @@ class AbstractDomain(abc.ABC):
         """``n_modes``, or all there are where that is fewer."""
         return n_modes if self.most_modes is None else min(n_modes, self.most_modes)
 
-    def _space_dims(self, fields: xr.DataArray) -> tuple[str, ...]:
-        if len(self.dims) > 1 and "point" in fields.dims:
-            return ("point",)
-        missing = [d for d in self.dims if d not in fields.dims]
-        if missing:
-            got = f"dims {tuple(fields.dims)}"
-            fix = f"rename the spatial dim, for example fields.rename(name='{missing[0]}')"
-            raise DomainError("fields", expected=f"spatial dims {self.dims}", got=got, fix=fix)
-        return self.dims
-
     def _values_and_points(
         self, fields: xr.DataArray | Array, points: Array | None
     ) -> tuple[Array, Array]:
@@ -508,18 +496,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def _unknown_method(method: str) -> DomainError:
-    expected = "'auto', 'dense' or 'fast'"
-    return DomainError("method", expected=expected, got=repr(method), fix="leave it at 'auto'")
-
-
-def no_fast_transform(domain: AbstractDomain) -> DomainError:
-    """Error for ``method="fast"`` on a grid that has no fast transform."""
-    expected = "a grid with a fast transform for method='fast'"
-    fix = "use method='auto', or the grid of domain.grid(n)"
-    return DomainError("method", expected=expected, got=f"a grid without one on {domain}", fix=fix)
 
 
 # ---------- Domains with tabulated modes: graphs, meshes, empirical patterns
@@ -584,7 +560,11 @@ class TabulatedDomain(AbstractDomain):
     @classmethod
     def from_settings(cls, **settings: Any) -> TabulatedDomain:
         """Domain from its table; nothing is computed."""
-        _check_names(cls, settings)
+        names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if settings.keys() != names:
+            expected, got = f"the fields {sorted(names)}", f"{sorted(map(str, settings))}"
+            fix = "write it with domain.to_dict()"
+            raise DomainError(cls.name, expected=expected, got=got, fix=fix)
         domain = object.__new__(cls)
         domain._restore(**settings)
         domain._check_tables()
@@ -617,14 +597,6 @@ class TabulatedDomain(AbstractDomain):
     def __hash__(self) -> int:
         """Hash of the table."""
         return hash(hashlib.sha256(self.modes.tobytes()).digest())
-
-
-def _check_names(cls: type[TabulatedDomain], settings: dict[str, Any]) -> None:
-    field_names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    if settings.keys() != field_names:
-        expected = f"the fields {', '.join(sorted(field_names))}"
-        got, fix = ", ".join(sorted(map(str, settings))) or "none", "write it with domain.to_dict()"
-        raise DomainError(cls.name, expected=expected, got=got, fix=fix)
 
 
 def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple[Array, Array]:

@@ -6,14 +6,14 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, shown, word
 from spdelaw.domains.interval import BOUNDARIES, Interval
-from spdelaw.domains.places import as_points, grid_points, places_of_points
+from spdelaw.domains.places import grid_points, places_of_points
 from spdelaw.domains.products import WAVE_BYTES, Products, grid_of, looked_up
 from spdelaw.errors import DomainError
 
@@ -34,6 +34,10 @@ class TensorDomain(AbstractDomain):
     @abc.abstractmethod
     def factors(self) -> tuple[AbstractDomain, ...]:
         """One domain a dim."""
+
+    def _each(self, method: str, given: Iterable[Any]) -> list[Any]:
+        """Results of a method of every factor, each called with its own argument."""
+        return [getattr(f, method)(x) for f, x in zip(self.factors, given, strict=True)]
 
     def indices(self, n_modes: int) -> Array:
         """Position of each mode in its factors, from zero; shape (n_modes, d).
@@ -78,9 +82,7 @@ class TensorDomain(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Product of the factors' densities."""
-        columns = np.asarray(points, float).T
-        pairs = zip(self.factors, columns, strict=True)
-        return np.prod([factor.weight(column) for factor, column in pairs], axis=0)
+        return np.prod(self._each("weight", np.asarray(points, float).T), axis=0)
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Product rule with ``n_points`` a dim."""
@@ -96,8 +98,7 @@ class TensorDomain(AbstractDomain):
     def grid(self, n_points: Any) -> Array:
         """Regular points, ``n_points`` a dim, or one number for each."""
         counts = np.broadcast_to(np.asarray(n_points, int), len(self.factors))
-        pairs = zip(self.factors, counts, strict=True)
-        return grid_points([factor.grid(int(n)) for factor, n in pairs])
+        return grid_points(self._each("grid", counts.tolist()))
 
     def grid_weights(self, points: Array) -> Array:
         """Product of the factors' rules on a grid; equal weights on scattered points."""
@@ -105,9 +106,8 @@ class TensorDomain(AbstractDomain):
         if places.dims != self.dims:
             density = self.weight(places.points)
             return density * (self.volume / density.sum())
-        axes = [places.coords[d][1] for d in self.dims]
-        pairs = zip(self.factors, axes, strict=True)
-        weights = functools.reduce(np.multiply.outer, [f.grid_weights(x) for f, x in pairs])
+        each = self._each("grid_weights", [places.coords[d][1] for d in self.dims])
+        weights = functools.reduce(np.multiply.outer, each)
         return weights.ravel() if places.inside is None else weights.ravel()[places.inside]
 
     @property
@@ -117,18 +117,7 @@ class TensorDomain(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether every coordinate lies in its factor."""
-        columns = np.asarray(points, float).T
-        pairs = zip(self.factors, columns, strict=True)
-        return np.all([factor.contains(column) for factor, column in pairs], axis=0)
-
-    def check_points(self, points: Any) -> Array:
-        """Points (n, d) within the domain, from a table or from one axis a dim."""
-        inside = self.contains(as_points(points, self.dims)).all()
-        return self.points_inside(points, "" if inside else self._fix_outside(points))
-
-    def _fix_outside(self, points: Any) -> str:
-        """What to do about points outside."""
-        return "rescale the coordinates, choose a larger domain, or set values outside to NaN"
+        return np.all(self._each("contains", np.asarray(points, float).T), axis=0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -206,13 +195,13 @@ class Box(TensorDomain):
         pairs = zip(self.sides, self.boundary, strict=True)
         return tuple(Interval(a, b, word) for (a, b), word in pairs)  # type: ignore[arg-type]
 
-    def _fix_outside(self, points: Any) -> str:
+    def fix_outside(self, points: Array) -> str:
         """For longitudes that are inside after whole turns, the line that turns them."""
-        table = as_points(points, self.dims).copy()
+        table = points.copy()
         low, high = self.sides[0]
         table[:, 0] += 360.0 * np.ceil((low - table[:, 0]) / 360.0)
         if not self.contains(table).all():
-            return super()._fix_outside(points)
+            return super().fix_outside(points)
         counted = f"sl.Preparation(select={{'lon': ({low:g}, {high:g})}})"
         return f"longitudes count from {low:g} on with --select lon={low:g}:{high:g}, {counted}"
 
@@ -264,8 +253,7 @@ def _boundary_per_side(boundary: Any, n_sides: int) -> tuple[Any, ...]:
 
 # ---------- First derivatives of the modes of intervals and boxes
 #
-# On an interval ``d/dx sin(k x) = k cos(k x)`` and ``d/dx cos(k x) = -k sin(k x)``; on a box one
-# factor of the product is differentiated.
+# On a box one factor of the product is differentiated.
 
 
 def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
@@ -277,31 +265,16 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
         0.797885
     """
     if isinstance(domain, Interval):
-        return _interval_gradients(domain, points, n_modes)[None]
-    if isinstance(domain, Box):
-        return _box_gradients(domain, np.asarray(points, float), n_modes)
-    expected = "an Interval or a Box, whose modes have known derivatives"
-    fix = "use terms without derivatives, such as 'u' and 'u^3'"
-    raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
-
-
-def _interval_gradients(domain: Interval, points: Array, n_modes: int) -> Array:
-    k = np.sqrt(domain.eigenvalues(n_modes))
-    angle = np.multiply.outer(np.asarray(points, float) - domain.a, k)
-    is_sine = np.full(n_modes, domain.boundary == "dirichlet")
-    if domain.boundary == "periodic":
-        is_sine = np.arange(n_modes) % 2 == 0
-    slope = np.where(is_sine, np.cos(angle), -np.sin(angle))
-    return slope * k * np.sqrt(2.0 / domain.volume)
-
-
-def _box_gradients(box: Box, points: Array, n_modes: int) -> Array:
-    index = box.indices(n_modes)
-    tables = []
-    for factor, column, order in zip(box.factors, points.T, index.T, strict=True):
+        return domain.gradient(points, n_modes)[None]
+    if not isinstance(domain, Box):
+        expected = "an Interval or a Box, whose modes have known derivatives"
+        fix = "use terms without derivatives, such as 'u' and 'u^3'"
+        raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
+    columns, index, tables = np.asarray(points, float).T, domain.indices(n_modes).T, []
+    for factor, column, order in zip(domain.factors, columns, index, strict=True):
         most = int(order.max()) + 1
-        value = factor.eigenfunctions(column, most)[:, order]
-        tables.append((value, _interval_gradients(factor, column, most)[:, order]))
+        both = factor.eigenfunctions(column, most), factor.gradient(column, most)
+        tables.append([table[:, order] for table in both])
     out = np.ones((len(tables), len(points), n_modes))
     for k in range(len(tables)):
         for j, (value, slope) in enumerate(tables):

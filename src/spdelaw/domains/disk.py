@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -120,10 +120,6 @@ class Disk(AbstractDomain):
     def contains(self, points: Array) -> Array:
         """Whether points lie within the radius (1e-9 of it is forgiven)."""
         return self._polar(points)[0] <= self.radius * (1.0 + 1e-9)
-
-    def check_points(self, points: Any) -> Array:
-        """Points (n, 2) within the disk, from a table or a tuple of axes."""
-        return self.points_inside(points, "use a larger disk, or set values outside to NaN")
 
 
 @functools.lru_cache(maxsize=64)

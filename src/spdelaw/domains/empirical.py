@@ -164,7 +164,11 @@ class Empirical(TabulatedDomain):
         observed = ~np.isnan(rows).all(0)
         points, rows = points[observed], rows[:, observed]
         rows = rows[~np.isnan(rows).all(1)]
-        n = _check_count(n_modes, rows)
+        self._store(spectrum=np.empty(min(rows.shape)))  # most patterns there can be
+        if not rows.size:
+            fix = "pass fields with values"
+            raise DomainError("fields", expected="at least one value", got="none", fix=fix)
+        n = self.check_modes(n_modes)
         w = _weights(weights, points, observed)
         factors = fill_and_factor(rows * np.sqrt(w), n, _generator(seed))
         v = factors.values**2 / len(rows)
@@ -211,16 +215,14 @@ class Empirical(TabulatedDomain):
         """Whether each point is one of the table."""
         return self._rows(points) < len(self.nodes)
 
-    def check_points(self, points: Any) -> Array:
-        """Points of the table, in any order and number."""
-        requested = as_points(points, self.dims)
-        unknown = ~self.contains(requested)
-        if unknown.any():
-            expected = "points of the data that the patterns come from"
-            got = str(requested[unknown][0].tolist())
-            fix = "interpolate the data, or compute the patterns on these points"
-            raise DomainError("points", expected=expected, got=got, fix=fix)
-        return requested
+    @property
+    def reach(self) -> str:
+        """The points of the table."""
+        return "the points of the data that the patterns come from"
+
+    def fix_outside(self, points: Array) -> str:
+        """How to have patterns there."""
+        return "interpolate the data, or compute the patterns on these points"
 
     def __repr__(self) -> str:
         """Sizes, and how much the patterns hold."""
@@ -302,18 +304,3 @@ def _weights(weights: Any, points: Array, observed: Array) -> Array:
         fix = "pass the domain the points lie on, or leave weights out"
         raise DomainError("weights", expected=expected, got=got, fix=fix)
     return w
-
-
-def _check_count(n_modes: int, rows: Array) -> int:
-    most = min(rows.shape)
-    if most == 0:
-        fix = "pass fields with values"
-        raise DomainError("fields", expected="at least one value", got="none", fix=fix)
-    if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
-        expected = "a positive integer"
-        raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=16")
-    if n_modes > most:
-        expected = f"at most {most}, from {rows.shape[0]} rows of {rows.shape[1]} points"
-        fix = f"pass n_modes={max(1, most // 2)}"
-        raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
-    return int(n_modes)

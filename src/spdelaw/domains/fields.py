@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.domains.base import AbstractDomain, Array, shown
-from spdelaw.domains.places import VARIABLE, Places, as_points, numbered
+from spdelaw.domains.places import VARIABLE, Places, numbered
 from spdelaw.errors import DomainError
 
 #: Most fields at once: terms are polynomials of at most so many.
@@ -154,14 +154,16 @@ class Fields(AbstractDomain):
         """Points (n, 1 + d), or points of the domain, which then stand for every field."""
         if self._are_of_one_field(points):
             return self.repeated(self.domain.check_points(points))
-        table = as_points(points, self.dims)
-        if not self.contains(table).all():
-            first = table[~self.contains(table)][0]
-            expected = f"a field from 0 to {self.n_fields - 1} and a place in {self.domain}"
-            got = str(tuple(first.tolist()))
-            fix = "give the points of one field, which then stand for every field"
-            raise DomainError("points", expected=expected, got=got, fix=fix)
-        return table
+        return super().check_points(points)
+
+    @property
+    def reach(self) -> str:
+        """Numbers of the fields, and where each lives."""
+        return f"fields 0 to {self.n_fields - 1} and {self.domain.reach}"
+
+    def fix_outside(self, points: Array) -> str:
+        """How to leave the number of the field out."""
+        return "give the points of one field, which then stand for every field"
 
     def _are_of_one_field(self, points: Any) -> bool:
         """Whether points, or axes of a grid, have no column for the number of the field."""

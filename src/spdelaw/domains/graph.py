@@ -9,7 +9,6 @@ import numpy as np
 import scipy
 
 from spdelaw.domains.base import Array, TabulatedDomain, lowest_modes, restored, table
-from spdelaw.domains.places import as_points
 from spdelaw.errors import DomainError
 
 #: What an adjacency matrix has to be, and what helps where it is not.
@@ -85,15 +84,18 @@ class Graph(TabulatedDomain):
         """One for each vertex."""
         return np.ones(len(points))
 
-    def check_points(self, points: Any) -> Array:
-        """Numbers of vertices as float64."""
-        table = as_points(points, self.dims)
-        wrong = (table != np.round(table)) | (table < 0) | (table >= len(self.modes))
-        if wrong.any():
-            expected = f"integers from 0 to {len(self.modes) - 1}"
-            fix = "number the vertices as in the adjacency matrix"
-            raise DomainError("vertex", expected=expected, got=f"{table[wrong][0]:g}", fix=fix)
-        return table
+    @property
+    def reach(self) -> str:
+        """Numbers of vertices."""
+        return f"the integers from 0 to {len(self.modes) - 1}"
+
+    def contains(self, points: Array) -> Array:
+        """Whether points are numbers of vertices."""
+        return np.isin(points, self.nodes)
+
+    def fix_outside(self, points: Array) -> str:
+        """How vertices are numbered."""
+        return "number the vertices as in the adjacency matrix"
 
     def __repr__(self) -> str:
         """Sizes."""

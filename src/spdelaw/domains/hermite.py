@@ -10,7 +10,6 @@ import scipy
 
 from spdelaw.domains.base import AbstractDomain, Array, real
 from spdelaw.domains.box import TensorDomain
-from spdelaw.domains.places import as_points
 
 # ---------- The real line with the standard Gaussian weight and its Hermite polynomials
 
@@ -90,10 +89,6 @@ class Line(AbstractDomain):
             cell[[0, -1]] *= 0.5
         w[order] = cell * self.weight(s)
         return w
-
-    def check_points(self, points: Array) -> Array:
-        """Points as a float64 vector of finite numbers."""
-        return as_points(points, self.dims)
 
 
 # ---------- The plane with the standard Gaussian weight and its Hermite polynomials

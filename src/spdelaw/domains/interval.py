@@ -9,7 +9,6 @@ import numpy as np
 import scipy
 
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours, word
-from spdelaw.domains.places import as_points
 from spdelaw.domains.products import Pairs, Products, looked_up, pairs_of_waves
 from spdelaw.errors import DomainError
 
@@ -58,6 +57,19 @@ class Interval(AbstractDomain):
             return (n + 1) // 2 * 2.0
         return n + (1.0 if self.boundary == "dirichlet" else 0.0)
 
+    def _are_sines(self, n_modes: int) -> Array:
+        """Which modes are sines, (n_modes,); the others are cosines."""
+        n = np.arange(n_modes)
+        is_pair = (n > 0) & (n % 2 == 0) & (self.boundary == "periodic")
+        return is_pair | (self.boundary == "dirichlet")
+
+    def gradient(self, points: Array, n_modes: int) -> Array:
+        """``dh_n/dx``: k cos for sines and -k sin for cosines of ``k x``; (n_points, n_modes)."""
+        k = np.sqrt(self.eigenvalues(n_modes))
+        angle = np.multiply.outer(np.asarray(points, float) - self.a, k)
+        slope = np.where(self._are_sines(n_modes), np.cos(angle), -np.sin(angle))
+        return slope * k * np.sqrt(2.0 / self.volume)
+
     def eigenvalues(self, n_modes: int) -> Array:
         """``(k pi / L)^2`` with k = n, n - 1 or 2 floor(n/2) by boundary."""
         return (self._wavenumbers(self.check_modes(n_modes)) * np.pi / self.volume) ** 2
@@ -66,13 +78,7 @@ class Interval(AbstractDomain):
         """Sines, cosines or both, normalised in ``L2(a, b)``."""
         k = self._wavenumbers(self.check_modes(n_modes))
         angle = np.pi * np.multiply.outer(np.asarray(points, float) - self.a, k) / self.volume
-        if self.boundary == "dirichlet":
-            h = np.sin(angle)
-        elif self.boundary == "neumann":
-            h = np.cos(angle)
-        else:
-            odd = np.arange(n_modes) % 2 == 1
-            h = np.where(odd | (k == 0), np.cos(angle), np.sin(angle))
+        h = np.where(self._are_sines(n_modes), np.sin(angle), np.cos(angle))
         return h * np.where(k == 0, 1.0, np.sqrt(2.0)) / np.sqrt(self.volume)
 
     def weight(self, points: Array) -> Array:
@@ -121,22 +127,21 @@ class Interval(AbstractDomain):
         slack = 1e-9 * self.volume
         return np.isfinite(points) & (points >= self.a - slack) & (points <= self.b + slack)
 
-    def check_points(self, points: Array) -> Array:
-        """Points as float64 within ``[a, b]``."""
-        x = as_points(points, self.dims)
-        bad = ~self.contains(x)
-        if bad.any():
-            expected = f"a vector of points within [{self.a:g}, {self.b:g}]"
-            fix = f"rescale the coordinate, or use Interval({x.min():g}, {x.max():g})"
-            raise DomainError("points", expected=expected, got=f"{x[bad][0]}", fix=fix)
-        return x
+    @property
+    def reach(self) -> str:
+        """``[a, b]``."""
+        return f"[{self.a:g}, {self.b:g}]"
+
+    def fix_outside(self, points: Array) -> str:
+        """The interval that would hold the points."""
+        return f"rescale the coordinate, or use Interval({points.min():g}, {points.max():g})"
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
         """Cosine and sine of each wavenumber where the ends are glued together."""
         if self.boundary != "periodic":
             return None
         k = self._wavenumbers(self.check_modes(n_modes)) * np.pi / self.volume
-        return turns_of_neighbours((np.arange(n_modes) % 2 == 0) & (k > 0), k)
+        return turns_of_neighbours(self._are_sines(n_modes), k)
 
     # -- products of modes ----------------------------------------------------------
 
@@ -147,13 +152,10 @@ class Interval(AbstractDomain):
 
     def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
         """Products of sines and cosines are cosines and sines of sums and differences."""
-        k = self._wavenumbers(n_modes)
-        is_sine = np.full(n_modes, self.boundary == "dirichlet")
-        turn = np.pi / self.volume
+        k, turn, is_sine = self._wavenumbers(n_modes), np.pi / self.volume, self._are_sines(n_modes)
         if self.boundary == "periodic":
             # Only even multiples of half a turn occur: k counts whole turns.
             k, turn = k / 2.0, 2.0 * turn
-            is_sine = (np.arange(n_modes) % 2 == 0) & (k > 0)
         factor = np.sqrt(np.where(k == 0, 1.0, 2.0) / self.volume)
         return pairs_of_waves(turn * (np.asarray(points, float) - self.a), k, is_sine, factor)
 

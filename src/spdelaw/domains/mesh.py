@@ -106,7 +106,7 @@ class Mesh(TabulatedDomain):
         """Linear interpolation in the triangle of each point; zero outside the mesh."""
         table = self.modes[:, : self.check_modes(n_modes)]
         points = np.asarray(points, float)
-        if points.shape == self.nodes.shape and np.array_equal(points, self.nodes):
+        if np.array_equal(points, self.nodes):
             return table.copy()
         triangle, share = self._locate(points)
         values = np.einsum("pi,pin->pn", share, table[self.triangles[triangle]])
@@ -133,20 +133,9 @@ class Mesh(TabulatedDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether points lie in a triangle."""
+        if np.array_equal(points, self.nodes):
+            return np.ones(len(points), bool)
         return self._locate(np.asarray(points, float))[0] >= 0
-
-    def check_points(self, points: Any) -> Array:
-        """Points (n, 2) in the mesh."""
-        table = as_points(points, self.dims)
-        if table.shape == self.nodes.shape and np.array_equal(table, self.nodes):
-            return table
-        outside = ~self.contains(table)
-        if outside.any():
-            expected = "points in the triangles of the mesh"
-            got = str(tuple(table[outside][0].tolist()))
-            fix = "leave them out, or set their values to NaN"
-            raise DomainError("points", expected=expected, got=got, fix=fix)
-        return table
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
         """Triangle of each point, -1 for none, and its barycentric coordinates there."""

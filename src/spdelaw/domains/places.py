@@ -22,8 +22,8 @@ POINT = "point"
 VARIABLE = "variable"
 #: Points that fill more than this part of the grid of their coordinates are a grid with holes.
 MIN_GRID_SHARE = 0.5
-#: Sensors outside the domain that a message names.
-MAX_NAMED_SENSORS = 3
+#: Points outside the domain that a message names.
+MAX_NAMED_POINTS = 3
 
 
 class Places(NamedTuple):
@@ -91,13 +91,8 @@ def places_of_points(points: Array, dims: tuple[str, ...]) -> Places:
 
 def places_of_fields(fields: xr.DataArray, dims: tuple[str, ...]) -> Places:
     """Labels of fields as they are, for fields whose spatial dims come last."""
-    scattered = POINT in fields.dims and len(dims) > 1
-    space = (POINT,) if scattered else dims
-    missing = [d for d in space if d not in fields.dims]
-    if missing:
-        got = f"dims {tuple(fields.dims)}"
-        fix = f"rename the spatial dim, for example fields.rename(longitude='{missing[0]}')"
-        raise DomainError("fields", expected=f"spatial dims {dims}", got=got, fix=fix)
+    space = space_dims(fields, dims)
+    scattered = space != dims
     unknown = [d for d in dims if d not in fields.coords]
     if unknown:
         fix = f"fields.assign_coords({unknown[0]}=...)"
@@ -108,6 +103,18 @@ def places_of_fields(fields: xr.DataArray, dims: tuple[str, ...]) -> Places:
         return Places(values[0], dims, coords, values[0].shape)
     points = np.stack(values, axis=1) if scattered else grid_points(values)
     return Places(points, space, coords, tuple(fields.sizes[d] for d in space))
+
+
+def space_dims(fields: xr.DataArray, dims: tuple[str, ...]) -> tuple[str, ...]:
+    """Spatial dims of fields on a domain with coordinates ``dims``: those, or ``point``."""
+    if POINT in fields.dims and len(dims) > 1:
+        return (POINT,)
+    missing = [d for d in dims if d not in fields.dims]
+    if missing:
+        got = f"dims {tuple(fields.dims)}"
+        fix = f"rename the spatial dim, for example fields.rename(longitude='{missing[0]}')"
+        raise DomainError("fields", expected=f"spatial dims {dims}", got=got, fix=fix)
+    return dims
 
 
 def numbered(labels: Array) -> Array:
@@ -151,22 +158,15 @@ def _table(points: Any, dims: tuple[str, ...]) -> Array:
     return np.asarray(points, dtype=float)
 
 
-def sensors_outside(
-    reach: str, dims: tuple[str, ...], points: Array, outside: Array
-) -> DomainError:
-    """Error that names sensors which lie outside a domain."""
+def list_points(points: Array, dims: tuple[str, ...], outside: Array) -> str:
+    """Text that names the first points which lie outside a domain."""
     at = np.flatnonzero(outside)
-    first = at[:MAX_NAMED_SENSORS].tolist()
-    positions = [
-        ", ".join(f"{d} {v:g}" for d, v in zip(dims, points[i], strict=True)) for i in first
-    ]
-    named = "; ".join(
-        f"number {i} at {position}" for i, position in zip(first, positions, strict=True)
-    )
-    more = f", and {len(at) - MAX_NAMED_SENSORS} more" if len(at) > MAX_NAMED_SENSORS else ""
-    got = f"{len(at)} of {len(points)} outside, counted from 0: {named}{more}"
-    fix = "leave them out with fields.drop_isel(point=[...]), or use a larger domain"
-    return DomainError("sensors", expected=f"points within {reach}", got=got, fix=fix)
+    named = []
+    for i in at[:MAX_NAMED_POINTS]:
+        position = zip(dims, np.atleast_1d(points[i]), strict=True)
+        named.append(f"number {i} at {', '.join(f'{d} {v:g}' for d, v in position)}")
+    more = f", and {len(at) - len(named)} more" if len(at) > len(named) else ""
+    return f"{len(at)} of {len(points)} outside, counted from 0: {'; '.join(named)}{more}"
 
 
 def _not_points(dims: tuple[str, ...], got: str) -> DomainError:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours
-from spdelaw.domains.places import as_points, grid_points, places_of_points
-from spdelaw.errors import DomainError
+from spdelaw.domains.places import grid_points, places_of_points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,15 +113,18 @@ class Sphere(AbstractDomain):
         cells = np.outer(bands, np.radians(_longitude_cells(lon))).ravel() * self.radius**2
         return cells if places.inside is None else cells[places.inside]
 
-    def check_points(self, points: Any) -> Array:
-        """Points (n, 2) as latitude and longitude in degrees, from a table or two axes."""
-        table = as_points(points, self.dims)
-        wrong = np.abs(table[:, 0]) > 90.0 + 1e-9
-        if wrong.any():
-            expected = "latitudes in degrees from -90 to 90"
-            fix = "points are (lat, lon): swap the columns, or convert from colatitude"
-            raise DomainError("lat", expected=expected, got=f"{table[wrong][0, 0]}", fix=fix)
-        return table
+    @property
+    def reach(self) -> str:
+        """All longitudes, and the latitudes there are."""
+        return "latitudes from -90 to 90 degrees"
+
+    def contains(self, points: Array) -> Array:
+        """Whether latitudes lie between the poles."""
+        return np.abs(np.asarray(points, float)[:, 0]) <= 90.0 + 1e-9
+
+    def fix_outside(self, points: Array) -> str:
+        """How points on a sphere are written."""
+        return "points are (lat, lon): swap the columns, or convert from colatitude"
 
 
 def _legendre(lat: Array, degree: int) -> Array:

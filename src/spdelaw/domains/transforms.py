@@ -8,7 +8,8 @@ Gram matrix ``Phi' W Phi`` is the identity and least squares is the quadrature i
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -51,36 +52,37 @@ def analyse_values(
     domain: AbstractDomain, values: Array, points: Array, n_modes: int, method: str
 ) -> Analysis:
     """Weighted least-squares coefficients of ``values`` (..., n_points)."""
-    if method not in ("auto", "dense", "fast"):
-        expected = "'auto', 'dense' or 'fast'"
-        raise DomainError("method", expected=expected, got=repr(method), fix="use 'auto'")
     values = _as_real(values)
     observed = np.isfinite(values)
     complete = bool(observed.all())
     if complete and n_modes > len(points):
-        raise too_few_points(n_modes, len(points))
+        expected = f"at most {len(points)} modes on {len(points)} points"
+        fix = f"pass n_modes={max(1, len(points) // 2)} or a finer grid"
+        raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
     phi = domain.eigenfunctions(points, n_modes)
     w = domain.grid_weights(points)
     if not complete:
         return _analyse_with_gaps(domain, values, observed, points, phi, w)
-    if method != "dense":
-        fast = (
-            domain.fast_analyse(values, points, n_modes)
-            if _tries_fast_transform(method, n_modes)
-            else None
-        )
-        if fast is not None:
-            return Analysis(fast, "fast", 1.0, 0.0, _residual_energy(values, fast, phi, w), 0)
-        if method == "fast":
-            from spdelaw.domains.base import no_fast_transform
-
-            raise no_fast_transform(domain)
-    return _analyse_complete(domain, values, points, phi, w)
+    # With 64 modes or fewer one matrix product beats the full transform.
+    fast = fast_transform(method, n_modes > 64, domain.fast_analyse, values, points, n_modes)
+    if fast is not None:
+        return Analysis(fast, "fast", 1.0, 0.0, _residual_energy(values, fast, phi, w), 0)
+    operator, condition, exact = projection(phi, w)
+    c, leak = values @ operator.T, _leakage(domain, operator, points, n_modes)
+    used = "quadrature" if exact else "least_squares"
+    return Analysis(c, used, condition, leak, _residual_energy(values, c, phi, w), 0)
 
 
-def _tries_fast_transform(method: str, n_modes: int) -> bool:
-    # Below this many modes one matrix product beats the full transform.
-    return method == "fast" or n_modes > 64
+def fast_transform(
+    method: str, pays_off: bool, transform: Callable[..., Array | None], *given: Any
+) -> Array | None:
+    """Result of a fast transform where ``method`` calls for it; None for the dense way."""
+    fast = transform(*given) if method == "fast" or (method == "auto" and pays_off) else None
+    if method == "fast" and fast is None:
+        expected, got = "a grid with a fast transform for method='fast'", "a grid without one"
+        fix = "use method='auto', or the grid of domain.grid(n)"
+        raise DomainError("method", expected=expected, got=got, fix=fix)
+    return fast
 
 
 def _as_real(values: Array) -> Array:
@@ -93,16 +95,6 @@ def _as_real(values: Array) -> Array:
         expected, fix = "finite values or NaN for missing", "replace infinities by NaN"
         raise DomainError("fields", expected=expected, got="infinite values", fix=fix)
     return values
-
-
-def _analyse_complete(
-    domain: AbstractDomain, values: Array, points: Array, phi: Array, w: Array
-) -> Analysis:
-    operator, condition, exact = projection(phi, w)
-    c = values @ operator.T
-    method = "quadrature" if exact else "least_squares"
-    leak = _leakage(domain, operator, points, phi.shape[1])
-    return Analysis(c, method, condition, leak, _residual_energy(values, c, phi, w), 0)
 
 
 def projection(phi: Array, w: Array) -> tuple[Array, float, bool]:
@@ -186,10 +178,3 @@ def warn_if_aliased(result: Analysis) -> None:
             AliasingWarning,
             stacklevel=3,
         )
-
-
-def too_few_points(n_modes: int, n_points: int) -> DomainError:
-    """Error for more modes than grid points."""
-    expected = f"at most {n_points} modes on {n_points} points"
-    fix = f"pass n_modes={max(1, n_points // 2)} or a finer grid"
-    return DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)

@@ -16,7 +16,7 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
-from spdelaw.law.observations import modes_at, noise_at
+from spdelaw.law.observations import modes_at
 from spdelaw.law.prediction import reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
@@ -169,8 +169,7 @@ class LawPredictor(NamedTuple):
     def predict(self, given: Observed, times: Array | None = None) -> Prediction:
         """Mean and deviation of values, noise included; (path, time, point)."""
         result = self.fields(given, times)
-        noise = noise_at(self.law, given.points)
-        return Prediction(result["mean"].values, np.sqrt(result["std"].values ** 2 + noise))
+        return Prediction(result["mean"].values, result["std"].values)
 
 
 def predict_tier(
@@ -217,8 +216,7 @@ def score_tier(
     """
     observed = observed.flat
     result = LawPredictor(law).fields(_given(observed, tier, seed))
-    noise, n_times = noise_at(law, observed.points), observed.fields.sizes["time"]
-    given = (tier, seed, n_times, noise, level, scale, rivals)
+    given = (tier, seed, observed.fields.sizes["time"], level, scale, rivals)
     parts = over_parts(_tier_tables, observed, [result["mean"], result["std"]], *given)
     bands = ScoreTable.added([bands for _, bands in parts])
     return _total(parts), bands._replace(sums=np.delete(bands.sums, 1, axis=1))
@@ -242,13 +240,13 @@ def _given(observed: Observed, tier: str, seed: int) -> Observed:
 
 def _tier_tables(
     values: Array, mean: Array, std: Array, first: int, tier: str, seed: int, n_times: int,
-    noise: Array, level: float, scale: float, rivals: Rivals | None,
+    level: float, scale: float, rivals: Rivals | None,
 ) -> tuple[ScoreTable, ScoreTable]:  # fmt: skip
     task = tier_task(values, tier, seed, first, n_times)
     truth = np.where(task.scored, values, np.nan)
     others = rivals(values, task) if rivals is not None and values.shape[1] == n_times else []
     units = units_of(*values.shape[:2]) if values.shape[1] == n_times else None
-    return path_tables(mean, np.sqrt(std**2 + noise), truth, level, scale, others, units)
+    return path_tables(mean, std, truth, level, scale, others, units)
 
 
 def path_tables(

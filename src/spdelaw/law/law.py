@@ -25,6 +25,7 @@ from spdelaw.law.provenance import Provenance
 from spdelaw.law.residuals import AR1, White
 from spdelaw.processes.forcing import Forcing
 from spdelaw.processes.linear import Dynamics, Linear
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.specification import InitialState, check_times
 from spdelaw.statespace.chain import StateSpace
@@ -84,11 +85,6 @@ def as_text(law: Law) -> str:
         for row in (header, *rows)
     )
     return "\n  ".join([title, *facts, f"{head}   {level}", *table, *notes])
-
-
-def as_html(law: Law) -> str:
-    """The same as a compact table."""
-    return table_html(*summary(law))
 
 
 def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[str]]:
@@ -178,6 +174,7 @@ class Law:
         n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
+            Where the data have units, the attribute ``units`` follows from them.
             Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
             Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
             ``mode_2`` instead of the first two.
@@ -218,6 +215,13 @@ class Law:
     def __post_init__(self) -> None:
         """Plain entries for ``info`` become a record, a number for the noise an array."""
         object.__setattr__(self, "info", Provenance.of(self.info))
+        if isinstance(self.dynamics, Linear | Reacting):  # others name their numbers as they like
+            time = str(self.info.get("time", {}).get("units", "")).split(" since ")[0]
+            field = str(self.info.get("labels", {}).get("attrs", {}).get("units", ""))
+            if self.preparation is not None and self.preparation.how.standardise:
+                field = "1"
+            table = parameters.with_units(self.parameters, field, time)
+            object.__setattr__(self, "parameters", table)
         noise = np.asarray(self.observation_variance, dtype=float)
         object.__setattr__(self, "observation_variance", noise)
 
@@ -347,12 +351,17 @@ class Law:
     def reconstruct(
         self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
     ) -> xr.Dataset:
-        """Smoothed field through gaps and noise: ``mean`` and ``std``, dims (path, time, x).
+        """Smoothed field through gaps and noise: ``mean``, ``std``, ``std_field``.
+
+        ``std`` is of a value that would be observed: ``mean +- 1.96 std`` holds 95 % of them.
+        ``std_field`` is of the field without observation noise. Dims (path, time, x). The noise of
+        a value that the law does not know is the mean of those it knows: at points beside those
+        where it was learned point by point, and where each value came with its own.
 
         Args:
             data: fields; NaN marks what is missing.
             grid: where to reconstruct, by default the points of the data.
-            parameter_draws: laws drawn around this one, so that ``std`` includes the
+            parameter_draws: laws drawn around this one, so that both deviations include the
                 uncertainty of its parameters; 0 leaves that out.
             seed: of those draws.
         """
@@ -369,7 +378,9 @@ class Law:
         grid: Any = None,
         parameter_draws: int = 0,
     ) -> xr.Dataset:
-        """Field at further times given a history: ``mean``, ``std`` and, on request, ``sample``.
+        """Field at further times given a history, with the variables of `reconstruct`.
+
+        On request, ``sample`` has draws of the field without observation noise.
 
         Args:
             history: fields up to now, with or without gaps.
@@ -491,7 +502,7 @@ class Law:
 
     def _repr_html_(self) -> str:
         """The same table for notebooks."""
-        return as_html(self)
+        return table_html(*summary(self))
 
     def __dir__(self) -> list[str]:
         """What completion shows: public names, without the deprecated one."""

@@ -74,24 +74,19 @@ def log_likelihood(law: Law, data: Any) -> xr.DataArray:
     """Log density of each path; see `spdelaw.Law.log_likelihood`."""
     observed = subtract_mean_and_forcing(law, data)
     if in_paths(observed):
-        return _concatenate_paths(
-            [
-                log_likelihood(law.without_preparation_and_mean, block.in_memory())
-                for block in observed.blocks()
-            ]
-        )
+        bare = law.without_preparation_and_mean
+        blocks = (log_likelihood(bare, block.in_memory()) for block in observed.blocks())
+        return _concatenate_paths(list(blocks))
     lazy = in_parts(law, observed)
     observed = with_initial_state(law, observed, lazy).at_observed_points()
     weights, floor = weights_of(law, observed), variance_floor(law, observed)
     space, unresolved = law.without_preparation_and_mean.state_space, law.unresolved_variance
     if weights is not None:  # they hold all the noise there is
         space, unresolved, floor = space.with_noise(1.0), 0.0, 0.0
-    blocks = blocks_of(law, observed, weights)
-    log_densities, of = log_density(blocks, observed.n_paths, space, unresolved, floor)
+    collapsed = blocks_of(law, observed, weights)
+    values, of = log_density(collapsed, observed.n_paths, space, unresolved, floor)
     attrs = {"of": of.kind, "count": of.count}
-    return xr.DataArray(
-        log_densities, dims="path", coords={"path": observed.fields["path"]}, attrs=attrs
-    )
+    return xr.DataArray(values, {"path": observed.fields["path"]}, ("path",), attrs=attrs)
 
 
 def _concatenate_paths(blocks: list[xr.DataArray]) -> xr.DataArray:
@@ -128,14 +123,12 @@ def log_density(
         terms_by_block = [_block_terms(block, *given) for block in blocks]
     terms = np.empty((5, n_paths))
     for paths, block_terms in terms_by_block:
-        terms[:, paths] = block_terms
+        terms[:, paths] = np.broadcast_arrays(*block_terms)
     in_span, change, n_inside, n_outside, misfit = terms
     left_over = float(space.observation_variance) + unresolved
     if left_over > 0 or not n_outside.any():
-        count = int((n_inside + n_outside).sum())
-        return in_span + _white_noise_density(n_outside, misfit, left_over), Numbers(
-            "values", count
-        )
+        of = Numbers("values", int((n_inside + n_outside).sum()))
+        return in_span + _white_noise_density(n_outside, misfit, left_over), of
     return in_span + change, Numbers("coefficients", int(n_inside.sum()))
 
 
@@ -167,9 +160,8 @@ def statistics_density(
         gap = s.first[0] / s.n_paths - initial.mean
         misfit += float(np.diag(gram) @ s.start_spread) + s.n_paths * float(gap @ gram @ gap)
     in_span = of_coefficients - 0.5 * rows * float(np.linalg.slogdet(gram)[1])
-    return in_span + float(_white_noise_density(outside, misfit, unresolved)), Numbers(
-        "values", int(s.n_values)
-    )
+    density = in_span + float(_white_noise_density(outside, misfit, unresolved))
+    return density, Numbers("values", int(s.n_values))
 
 
 def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, Any]:
@@ -185,70 +177,44 @@ def density_entries(value: Any, of: Numbers, observed: Observed) -> dict[str, An
 def _block_terms(
     block: Block, space: StateSpace, unresolved: float, floor: float
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Paths of a block, and the terms of the log density of each."""
-    renumbered = block._replace(paths=np.arange(len(block.paths)))
-    alone = Collapsed((renumbered,), len(renumbered.paths), space.n_modes)
-    return block.paths, _density_terms(alone, space, unresolved, floor)[1]
-
-
-def _density_terms(
-    data: Collapsed, space: StateSpace, unresolved: float, floor: float
-) -> tuple[Array, tuple[Array, ...]]:
-    """All paths, and for each of them the terms of its log density; (P,) each.
+    """Paths of a block, and for each of them the terms of its log density; (P,) each.
 
     Log density in the span of the modes, its change to one of coefficients, numbers inside and
     outside the span, and the misfit outside. Every number but the filter's is a sum over rows.
     """
-    paths, none = np.arange(data.n_paths), np.zeros(data.n_paths)
-    r = float(space.observation_variance)
-
-    def summed(pairs: list) -> Array:
-        """Each of the three numbers of a pair, path by path."""
-        out = np.zeros((3, data.n_paths))
-        for paths, numbers in pairs:
-            out[:, paths] += np.stack(np.broadcast_arrays(*numbers))
-        return out
-
+    r, none = float(space.observation_variance), np.zeros(len(block.paths))
     if r < floor and space.initial.kind == "deterministic":
-        data = data.changed(_without_fixed_start, space.initial.mean)
-    misfit, values, weight = summed(data.map(_row_sums))
+        block = _without_fixed_start(block, space.initial.mean)
     if r >= floor and unresolved == 0:
         # One variance everywhere: the residual outside the modes needs no separate term.
-        return paths, (_filter_density(data, space), none, values, none, none)
-    inside, log_gram, broken = summed(data.map(_row_ranks))
-    noise = max(r, floor * (1.0 if broken.any() else FULL_RANK_SHARE))
-    outside = values - inside
-    bare = data.changed(_without_misfit)
-    in_span = _filter_density(bare, space.with_noise(noise)) - _white_noise_density(
-        outside, 0.0, noise
-    )
-    return paths, (in_span, 0.5 * (log_gram - weight), inside, outside, misfit)
+        return block.paths, (_filter_density(block, space), none, block.n_values, none, none)
+    inside, log_gram, is_broken = _row_ranks(block)
+    noise = max(r, floor * (1.0 if is_broken else FULL_RANK_SHARE))
+    outside = block.n_values - inside
+    in_span = _filter_density(block._replace(misfit=none), space.with_noise(noise))
+    in_span = in_span - _white_noise_density(outside, 0.0, noise)
+    change = 0.5 * (log_gram - block.log_weight)
+    return block.paths, (in_span, change, inside, outside, block.misfit)
 
 
-def _row_sums(block: Block) -> tuple[Array, tuple[Array, ...]]:
-    return block.paths, (block.misfit, block.n_values, block.log_weight)
-
-
-def _without_misfit(block: Block) -> Block:
-    return block._replace(misfit=np.zeros(len(block.paths)))
-
-
-def _row_ranks(block: Block) -> tuple[Array, tuple[Array, ...]]:
-    """Ranks, logs of eigenvalues but 0, and rows that determine some modes and not others."""
+def _row_ranks(block: Block) -> tuple[Array, Array, bool]:
+    """Ranks and logs of eigenvalues but 0, and whether a row determines some modes, not all."""
     values = block.gram
     if not block.is_diagonal:
         values = np.linalg.eigvalsh(np.moveaxis(values, -1, 1)).transpose(0, 2, 1)
     kept = values > RANK_TOLERANCE * values.max(1, keepdims=True)
     ranks, log_gram = kept.sum(1), np.log(np.where(kept, values, 1.0)).sum((0, 1))
-    broken = ~np.isin(ranks, (0, block.gram.shape[1]))
-    return block.paths, (ranks.sum(0), log_gram, broken.sum(0))
+    is_broken = not np.isin(ranks, (0, block.gram.shape[1])).all()
+    return ranks.sum(0), log_gram, is_broken
 
 
-def _filter_density(data: Collapsed, space: StateSpace) -> Array:
+def _filter_density(block: Block, space: StateSpace) -> Array:
     """Log density of the values with one observation variance; (P,)."""
+    block = block._replace(paths=np.arange(len(block.paths)))
     if isinstance(space.dynamics, Linear):
-        return evaluate_likelihood(data, space).log_likelihood
-    return filter_log_likelihood(data.blocks[0], space)
+        alone = Collapsed((block,), len(block.paths), space.n_modes)
+        return evaluate_likelihood(alone, space).log_likelihood
+    return filter_log_likelihood(block, space)
 
 
 def _white_noise_density(count: Any, misfit: Any, variance: float) -> Any:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 # ---------- Units, forcing and clocks of data and results
 
 
+#: Standard deviations among the variables of results: of a value, and of the noise-free field.
+DEVIATIONS = ("std", "std_field")
+
+
 def to_user(
     law: Law, result: xr.Dataset, dated: bool = False, fields: xr.DataArray | None = None
 ) -> xr.Dataset:
@@ -47,7 +51,7 @@ def to_user(
     the results are about, whose stations and members they keep.
     """
     for name, values in result.data_vars.items():
-        driven = None if name == "std" else _labelled_response(law, values)
+        driven = None if name in DEVIATIONS else _labelled_response(law, values)
         if driven is not None:
             result[name] = (values + driven).transpose(*values.dims)
     return restore_names(_to_data_units(law, result, dated), law.info.get("labels", {}), fields)
@@ -64,10 +68,8 @@ def _to_data_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
         by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
         by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
         for name in result.data_vars:
-            values = result[name] * by_point + (0.0 if name == "std" else by_time)
+            values = result[name] * by_point + (0.0 if name in DEVIATIONS else by_time)
             result[name] = values.transpose(*result[name].dims)
-        if "observation_std" in result.attrs:
-            result.attrs["observation_std"] *= float(np.nanmean(scale))
     if dated:
         dates = to_dates(time.values, clock)
         return result.assign_coords(time=("time", dates, {"standard_name": "time"}))
@@ -142,19 +144,13 @@ def next_times(law: Law, fields: xr.DataArray, steps: int) -> np.ndarray:
     """The next times of prepared fields on the clock of the law, by the step of the record.
 
     Where one record is too short to have a step, by that of the data the law was learned from.
+    With clocks of each path's own, the path that ends last is the record.
     """
-    record_times, clock = _record_times(fields), law.info.get("time", {})
-    step = step_of(record_times if len(record_times) > 1 else law.times, clock)
-    return go_on(float(record_times[-1]), step, clock, steps)
-
-
-def _record_times(fields: xr.DataArray) -> np.ndarray:
-    """Times of a record; with clocks of each path's own, of the path that ends last."""
-    if "path_time" not in fields.coords:
-        return np.asarray(fields["time"].values)
-    path_times = fields["path_time"].values
-    last = path_times[int(np.nanargmax(np.nanmax(path_times, axis=1)))]
-    return np.asarray(last[np.isfinite(last)])
+    times = np.atleast_2d(fields.coords.get("path_time", fields["time"]).values)
+    last = times[int(np.nanargmax(np.nanmax(times, axis=1)))]
+    last, clock = last[np.isfinite(last)], law.info.get("time", {})
+    step = step_of(last if len(last) > 1 else law.times, clock)
+    return go_on(float(last[-1]), step, clock, steps)
 
 
 # ---------- Collapsed, smoothed and drawn states of new data
@@ -387,23 +383,15 @@ def target(
     as land. ``grid=`` requests a prediction there. ``by_any`` are the points (M,) observed by the
     data of which these are a block.
     """
-    observed_mask = observed.observed_points()
-    data = (
-        observed
-        if observed_mask.all() or not observed_mask.any()
-        else observed.at_points(observed_mask)
-    )
+    observed_mask, data = observed.observed_points(), observed
+    if observed_mask.any() and not observed_mask.all():
+        data = observed.at_points(observed_mask)
     if grid is not None:
         return data, law.domain.places(grid)
-    return data, shown_places(law, observed.places, observed_mask if by_any is None else by_any)
-
-
-def shown_places(law: Law, places: Places, observed_mask: Array) -> Places:
-    """Places that these data, (M,), or those of the law observe."""
-    if observed_mask.all():
-        return places
-    covered = observed_mask | (same_points(law.points, places.points) < len(law.points))
-    return places if covered.all() else places.only(covered)
+    covered = observed_mask if by_any is None else by_any
+    if not covered.all():
+        covered = covered | (same_points(law.points, observed.points) < len(law.points))
+    return data, observed.places if covered.all() else observed.places.only(covered)
 
 
 def weights_of(law: Law, observed: Observed) -> Array | None:
@@ -481,9 +469,10 @@ def point_weights(law: Law, points: Array) -> Array | None:
 
 
 def noise_at(law: Law, points: Array) -> Array:
-    """Variance of a value about the field at some points, which ``std`` of results excludes.
+    """Variance of a value about the noise-free field at some points, one number or one per point.
 
-    One number, or one per point; NaN at points where a noise of each point was not learned.
+    Where the law has no noise of its own for a value, it is the mean of those that the law has:
+    over the points of the data at a new point, over all values where each came with its own.
     """
     return np.asarray(law.residual.at_points(law.points, points).white)
 
@@ -491,15 +480,12 @@ def noise_at(law: Law, points: Array) -> Array:
 def moments_dataset(
     law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
 ) -> xr.Dataset:
-    """``mean`` and ``std`` of the field, its residual included.
+    """``mean``, ``std`` of a value that would be observed, ``std_field`` of the noise-free field.
 
-    ``observation_std`` is that of a new value about the field.
+    The variance of the residual is part of both, that of the noise (`noise_at`) of the first.
     """
+    of_value = variance + noise_at(law, places.points)
+    fields = {"mean": mean, "std": np.sqrt(of_value), "std_field": np.sqrt(variance)}
     dims = ("path", "time", *places.dims)
-    std = np.sqrt(variance)
-    noise = law.observation_variance if law.rest is None else noise_at(law, places.points)
-    return xr.Dataset(
-        {"mean": (dims, places.unflatten(mean)), "std": (dims, places.unflatten(std))},
-        coords={**coords, **places.coords},
-        attrs={"observation_std": float(np.sqrt(np.mean(noise)))},
-    )
+    variables = {name: (dims, places.unflatten(values)) for name, values in fields.items()}
+    return xr.Dataset(variables, coords={**coords, **places.coords})

@@ -68,6 +68,16 @@ SIGNED_PARAMETERS = (
 )
 
 
+#: Powers of the unit of the field and of the unit of time in the units of parameters. Coordinates
+#: are plain numbers, so that coefficients of the modes have the unit of the field.
+UNIT_POWERS = {
+    **dict.fromkeys(("initial_mean", "mean", "observation_std"), (1, 0)),
+    **dict.fromkeys(("initial_variance", "initial_covariance"), (2, 0)),
+    **dict.fromkeys(("eigenvalue", "drift", "kappa"), (0, -1)),
+    **dict.fromkeys(("noise_variance", "noise_covariance", "scale"), (2, -1)),
+}
+
+
 class Quantity(NamedTuple):
     """Numbers with standard errors; intervals on the log scale where they must be positive.
 
@@ -126,6 +136,26 @@ def with_modes(variables: dict, attributes: dict) -> xr.Dataset:
     axes = [dim for dim in ("mode", "mode_2", "part") if dim in data.sizes]
     data = data.assign_coords({dim: np.arange(1, data.sizes[dim] + 1) for dim in axes})
     return data.assign_coords(term=attributes["terms"]) if "term" in data.sizes else data
+
+
+def with_units(parameters: xr.Dataset, field: str, time: str) -> xr.Dataset:
+    """The tables with the attribute ``units``, such as ``K^2/days``, as far as units are known.
+
+    Args:
+        parameters: of a law.
+        field: unit of the field that the law describes, "1" after standardising, or empty.
+        time: unit of time, or empty.
+    """
+    out = parameters.copy()
+    for name in out.data_vars.keys() & UNIT_POWERS.keys():
+        of_field, of_time = UNIT_POWERS[str(name)]
+        if (of_field and not field) or (of_time and not time):
+            continue
+        power = "" if of_field < 2 else "^2"
+        unit = field if field.isalpha() or not power else f"({field})"
+        text = "1" if not of_field or field == "1" else f"{unit}{power}"
+        out[name].attrs["units"] = f"{text}/{time}" if of_time else text
+    return out
 
 
 def to_pandas(parameters: xr.Dataset) -> Any:
@@ -190,7 +220,7 @@ def over_parameters(
         n_draws: how many laws; they come in pairs, one on each side of it. 0 for it alone.
         seed: of the draws.
         n_samples: samples in all.
-        predict: ``mean``, ``std`` and so many samples under a law.
+        predict: ``mean``, ``std``, ``std_field`` and so many samples under a law.
     """
     if not whole("parameter_draws", n_draws, 0):
         return predict(law, n_samples)
@@ -203,9 +233,10 @@ def over_parameters(
         sum(((prediction["mean"] - first - mean) ** 2 for prediction in predictions), 0.0 * first)
         / n
     )
-    variance = sum((prediction["std"] ** 2 for prediction in predictions), 0.0 * first) / n
-    out = predictions[0].drop_vars("sample", errors="ignore")
-    out = out.assign(mean=first + mean, std=np.sqrt(variance + spread))
+    out = predictions[0].drop_vars("sample", errors="ignore").assign(mean=first + mean)
+    for name in ("std", "std_field"):
+        variance = sum((prediction[name] ** 2 for prediction in predictions), 0.0 * first) / n
+        out[name] = np.sqrt(variance + spread)
     drawn = [prediction["sample"] for prediction in predictions if "sample" in prediction]
     return out.assign(sample=xr.concat(drawn, "draw")) if drawn else out
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.chaos.posterior import ChaosModel, Latents, chaos_latents
+from spdelaw.chaos.posterior import ChaosModel, chaos_latents
 from spdelaw.checks import whole
 from spdelaw.data.clock import extended_clocks, has_dates
 from spdelaw.data.observed import Observed
@@ -95,15 +95,44 @@ def chaos_posterior(
         factor,
     )
     collapsed = collapse(observed.values, observed.times, modes_at(law, observed.places), weights)
-    basis = modes_at(law, places)
-    result = _latents_dataset(
-        chaos_latents(collapsed, space, model), observed, places, basis, model
+    basis, (n_paths, n_times) = modes_at(law, places), observed.values.shape[:2]
+    xi, xi_std = np.empty((2, n_paths, model.n_time, space.n_modes))
+    z0, z0_std = np.empty((2, n_paths, space.n_modes))
+    truncated = np.empty((n_paths, n_times, len(basis)))
+    for latents in chaos_latents(collapsed, space, model):
+        xi[latents.paths], xi_std[latents.paths] = latents.mean.transpose(2, 0, 1), latents.std
+        z0[latents.paths], z0_std[latents.paths] = latents.initial_mean.T, latents.initial_std
+        truncated[latents.paths] = latents.coefficients.transpose(2, 0, 1) @ basis.T
+    if law.linear.mean is not None:
+        truncated = truncated + basis @ law.linear.mean
+    result = latents_dataset(observed.fields["path"].values, z0, z0_std, xi, xi_std, "mode")
+    result["reconstruct_truncated"] = (
+        ("path", "time", *places.dims),
+        places.unflatten(truncated),
     )
-    mean = law.linear.mean
-    if mean is not None:
-        field = places.unflatten(basis @ mean)
-        result["reconstruct_truncated"] = result["reconstruct_truncated"] + field
-    return result
+    coords = {"time": observed.fields["time"].values, **places.coords}
+    attrs = {"n_time": model.n_time, "tail": model.tail, "horizon": model.horizon}
+    return result.assign_coords(coords).assign_attrs(attrs)
+
+
+def latents_dataset(
+    paths: Array, z0: Array, z0_std: Array, xi: Array, xi_std: Array, noise: str
+) -> xr.Dataset:
+    """Initial states (P, N) and chaos coordinates (P, K, L) of paths, labelled.
+
+    ``noise`` is the dim of the driving processes: "mode" where each mode has its own.
+    """
+    dims = ("path", "k", noise)
+    axes = {"k": xi.shape[1], "mode": z0.shape[1], noise: xi.shape[2]}
+    return xr.Dataset(
+        {
+            "xi_mean": (dims, xi),
+            "xi_std": (dims, xi_std),
+            "z0_mean": (("path", "mode"), z0),
+            "z0_std": (("path", "mode"), z0_std),
+        },
+        coords={"path": paths, **{dim: np.arange(1, n + 1) for dim, n in axes.items()}},
+    )
 
 
 def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
@@ -125,40 +154,6 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
     initial = space.initial._replace(covariance=operators.diagonal(spread))
     diagonal_space = space._replace(dynamics=dynamics, initial=initial)
     return diagonal_space, None if operators.is_diagonal(noise) else operators.root(noise)
-
-
-def _latents_dataset(
-    latents_by_block: list[Latents],
-    observed: Observed,
-    places: Places,
-    basis: Array,
-    model: ChaosModel,
-) -> xr.Dataset:
-    fields = observed.fields
-    n_paths, n, k = fields.sizes["path"], basis.shape[1], model.n_time
-    xi, xi_std = np.empty((n_paths, k, n)), np.empty((n_paths, k, n))
-    z0, z0_std = np.empty((n_paths, n)), np.empty((n_paths, n))
-    field = np.empty((*observed.values.shape[:2], len(basis)))
-    for latents in latents_by_block:
-        xi[latents.paths], xi_std[latents.paths] = latents.mean.transpose(2, 0, 1), latents.std
-        z0[latents.paths], z0_std[latents.paths] = latents.initial_mean.T, latents.initial_std
-        field[latents.paths] = latents.coefficients.transpose(2, 0, 1) @ basis.T
-    return xr.Dataset(
-        {
-            "xi_mean": (("path", "k", "mode"), xi),
-            "xi_std": (("path", "k", "mode"), xi_std),
-            "z0_mean": (("path", "mode"), z0),
-            "z0_std": (("path", "mode"), z0_std),
-            "reconstruct_truncated": (("path", "time", *places.dims), places.unflatten(field)),
-        },
-        coords={
-            **{dim: fields[dim].values for dim in ("path", "time")},
-            **places.coords,
-            "k": np.arange(1, k + 1),
-            "mode": np.arange(1, n + 1),
-        },
-        attrs={"n_time": k, "tail": model.tail, "horizon": model.horizon},
-    )
 
 
 # ---------- Samples, reconstructions and forecasts

@@ -121,11 +121,11 @@ class White(NamedTuple):
         return Predicted(np.zeros(residuals.shape), np.broadcast_to(self.variance, residuals.shape))
 
     def at_points(self, law_points: Array, points: Array) -> White:
-        """The same at other points; NaN where a noise of each point was not learned."""
+        """The same at other points; the mean noise where that of a point was not learned."""
         white = np.asarray(self.white)
         if not white.ndim:
             return self
-        return self._replace(white=np.append(white, np.nan)[same_points(law_points, points)])
+        return self._replace(white=np.append(white, white.mean())[same_points(law_points, points)])
 
 
 # ---------- AR1: one Ornstein-Uhlenbeck process per point

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import from_settings
 from spdelaw.domains.base import SHOWN_MODES, AbstractDomain, table_html
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import EquationError
@@ -20,73 +21,16 @@ from spdelaw.processes.specification import (
     InitialState,
     OperatorFormula,
     is_matrix,
-    spectrum_from_dict,
 )
 
-# ---------- An equation as plain types, for files, and as text, for people
+# ---------- Parts of an equation as text, for people
 
 
 Array = np.ndarray
 
 
-def describe(e: SpectralSPDE) -> dict[str, Any]:
-    """JSON types that `arguments` turns back."""
-    state = e.initial_state
-    out = {
-        "domain": e.domain.to_dict(),
-        "n_modes": int(e.n_modes),
-        "drift": _plain_spectrum(e.drift),
-        "noise": _plain_spectrum(e.noise),
-        "initial": {
-            "kind": state.kind,
-            "mean": state.mean.tolist(),
-            "variance": state.covariance.tolist(),
-        },
-        "times": e.times.tolist(),
-        "n_points": int(e.n_points),
-        "initial_time": float(e.initial_time),
-        "label": e.label,
-    }
-    for name, component in (("forcing", e.forcing), ("season", e.season)):
-        if component is not None:
-            out[name] = component.to_dict()
-    if e.centre is not None:
-        out["centre"] = e.centre.tolist()
-    return out
-
-
-def arguments(description: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `SpectralSPDE` from the result of `describe`."""
-    d = dict(description)
-    state = d.pop("initial")
-    d["initial"] = InitialState(state["kind"], state["mean"], state["variance"]).given
-    d["domain"] = domain_from_dict(d["domain"])
-    for name in ("drift", "noise"):
-        d[name] = d[name]["values"] if "values" in d[name] else spectrum_from_dict(d[name])
-    for name, kind in (("forcing", Forcing), ("season", Season)):
-        if name in d:
-            d[name] = kind(**d[name])
-    return d
-
-
-def in_words(e: SpectralSPDE) -> str:
-    """One line per part."""
-    name = f" ({e.label})" if e.label else ""
-    lines = [
-        f"SpectralSPDE{name}: dX = A X dt + dW, {e.n_modes} modes on {e.domain}",
-        f"  lambda  {_shorten(e.eigenvalues)}  {_formula_text(e.drift)}",
-        f"  q       {_shorten(e.noise_variance)}  {_formula_text(e.noise)}",
-        *(["  modes coupled; see drift_matrix and noise_covariance"] * e.is_coupled),
-        f"  X(0)    {e.initial_kind}, mean {_shorten(e.initial_mean)}",
-        *([] if e.centre is None else [f"  centre  {_shorten(e.centre)}"]),
-        *(["  forced; see forcing"] * (e.forcing is not None)),
-        *(["  noise with seasons; see season"] * (e.season is not None)),
-    ]
-    return "\n".join(lines)
-
-
 def in_html(e: SpectralSPDE, text: str) -> str:
-    """The same lines, and the first modes as a table."""
+    """Lines of text about an equation, and its first modes as a table."""
     title, *lines = text.splitlines()
     shown = {"lambda": e.eigenvalues, "q": e.noise_variance, "mean of X(0)": e.initial_mean}
     rows = [[name, *(f"{x:.4g}" for x in v[:SHOWN_MODES])] for name, v in shown.items()]
@@ -377,13 +321,37 @@ class SpectralSPDE:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain description (JSON types only) that `from_dict` turns back into an equal one."""
-        return describe(self)
+        parts = {"forcing": self.forcing, "season": self.season}
+        kind, mean, covariance = self.initial_state
+        return {
+            "domain": self.domain.to_dict(),
+            "n_modes": int(self.n_modes),
+            "drift": _plain_spectrum(self.drift),
+            "noise": _plain_spectrum(self.noise),
+            "initial": {"kind": kind, "mean": mean.tolist(), "variance": covariance.tolist()},
+            "times": self.times.tolist(),
+            "n_points": int(self.n_points),
+            "initial_time": float(self.initial_time),
+            "label": self.label,
+            **{name: part.to_dict() for name, part in parts.items() if part is not None},
+            **({} if self.centre is None else {"centre": self.centre.tolist()}),
+        }
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> SpectralSPDE:
         """Equation from the plain description of `to_dict`."""
         try:
-            return cls(**arguments(description))
+            d = dict(description)
+            state = d["initial"]
+            d["initial"] = InitialState(state["kind"], state["mean"], state["variance"]).given
+            d["domain"] = domain_from_dict(d["domain"])
+            for name in ("drift", "noise"):
+                is_plain = "values" in d[name]
+                spectrum = ("spectrum", given.SPECTRA, d[name], EquationError)
+                d[name] = d[name]["values"] if is_plain else from_settings(*spectrum)
+            for name, kind in (("forcing", Forcing), ("season", Season)):
+                d |= {name: kind(**d[name])} if name in d else {}
+            return cls(**d)
         except (KeyError, TypeError, AttributeError) as error:
             expected = "the plain description of SpectralSPDE.to_dict()"
             got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
@@ -399,7 +367,18 @@ class SpectralSPDE:
 
     def __repr__(self) -> str:
         """One line per part."""
-        return in_words(self)
+        name = f" ({self.label})" if self.label else ""
+        lines = [
+            f"SpectralSPDE{name}: dX = A X dt + dW, {self.n_modes} modes on {self.domain}",
+            f"  lambda  {_shorten(self.eigenvalues)}  {_formula_text(self.drift)}",
+            f"  q       {_shorten(self.noise_variance)}  {_formula_text(self.noise)}",
+            *(["  modes coupled; see drift_matrix and noise_covariance"] * self.is_coupled),
+            f"  X(0)    {self.initial_kind}, mean {_shorten(self.initial_mean)}",
+            *([] if self.centre is None else [f"  centre  {_shorten(self.centre)}"]),
+            *(["  forced; see forcing"] * (self.forcing is not None)),
+            *(["  noise with seasons; see season"] * (self.season is not None)),
+        ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The same with a table, for notebooks."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import from_settings, is_number, numbers
+from spdelaw.checks import is_number, numbers
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import EquationError
 from spdelaw.processes import operators
@@ -127,11 +127,6 @@ class White(AbstractSpectrum):
 SPECTRA: dict[str, type[AbstractSpectrum]] = {
     cls.name: cls for cls in (OperatorFormula, PowerLaw, Matern, White)
 }
-
-
-def spectrum_from_dict(description: dict[str, Any]) -> AbstractSpectrum:
-    """Spectrum from the plain description that ``to_dict`` gives."""
-    return from_settings("spectrum", SPECTRA, description, EquationError)
 
 
 # ---------- Arguments of an equation, checked: spectra, matrices, initial states, times

@@ -100,7 +100,7 @@ def test_forecasts_have_both_fields():
     assert law.sample(2, seed=1).dims == ("path", "time", "variable", "x")
     ahead = law.forecast(fields.isel(path=[0], time=slice(0, 60)), steps=2)
     assert ahead["variable"].values.tolist() == ["u", "v"]
-    error = (fields.isel(path=[0], time=slice(60, 62)).values - ahead["mean"]) / ahead["std"]
+    error = (fields.isel(path=[0], time=slice(60, 62)).values - ahead["mean"]) / ahead["std_field"]
     assert float(np.abs(error).max()) < 5.0
 
 

@@ -45,7 +45,7 @@ def test_forecasts_and_tables():
     data, _, law = fitted("reaction")
     assert isinstance(law.dynamics, Reacting)
     ahead = law.forecast(data[:2, :20], data.time.values[20:22])
-    assert np.abs((ahead["mean"] - data[:2, 20:22]) / ahead["std"]).max() < 6.0
+    assert np.abs((ahead["mean"] - data[:2, 20:22]) / ahead["std_field"]).max() < 6.0
     table = law.to_pandas()
     row = table[table.term == "u^3"]
     assert list(row.parameter) == ["coefficient"]
@@ -59,7 +59,7 @@ def test_a_law_through_the_filter_is_a_whole_law():
     assert law.info.log_likelihood_of["count"] == int(data.notnull().sum())
     smooth = law.reconstruct(data)
     truth = sl.simulate(e, 10, grid=e.domain.grid(16), seed=0)
-    inside = (np.abs(smooth["mean"] - truth) < 1.96 * smooth["std"]).values
+    inside = (np.abs(smooth["mean"] - truth) < 1.96 * smooth["std_field"]).values
     assert 0.90 < inside.mean() < 0.99
     assert law.initial.covariance[0] == pytest.approx(1.0, abs=1.8)  # ten starts of variance 1
     assert sl.evaluate(law, data).check.fits
@@ -95,7 +95,7 @@ def test_forecast_from_a_start_that_is_zero():
     data = sl.simulate(e, 6, seed=0)
     law = sl.fit(data, e.domain, 3, terms=TERMS)
     later = law.reconstruct(data.where(data.time < 0.05))
-    assert np.isfinite(later["std"]).all()
+    assert np.isfinite(later["std_field"]).all()
     assert float(np.abs(later["mean"]).max()) < 0.05
 
 
@@ -106,7 +106,7 @@ def test_bands_of_closure_and_of_an_ensemble():
     """
     data, law = case("reaction").data, fitted("reaction_gaps").law
     ahead = law.forecast(data[:3, :30], data.time.values[[34, 39]], n_samples=1000, seed=0)
-    drawn, std = ahead["sample"], ahead["std"]
+    drawn, std = ahead["sample"], ahead["std_field"]
     z = np.abs(drawn.mean("draw") - ahead["mean"]) / (std / np.sqrt(1000.0))
     assert float(z.max()) < 5.0
     ratio = drawn.std("draw") / std

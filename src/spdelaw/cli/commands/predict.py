@@ -70,8 +70,8 @@ def reconstruct_command(
 ) -> None:
     """Reconstruct fields under a law: mean and standard deviation at every time and point.
 
-    Gaps are NaN. The standard deviation is that of the field itself, without the noise of
-    an observation.
+    Gaps are NaN. `std` is the standard deviation of a value that would be observed, `std_field`
+    that of the field without observation noise.
 
     Options:
         points: Number of regular grid points along each dimension; by default the points of the

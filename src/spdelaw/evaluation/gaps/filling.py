@@ -344,7 +344,7 @@ def _fill_record(
     shared = dask.delayed(filler, traverse=False)
     for span in slices:
         wide = _with_neighbours(span, observed.times, filler.residual)
-        mean_and_std = [law_result[name].isel(time=wide).data for name in ("mean", "std")]
+        mean_and_std = [law_result[k].isel(time=wide).data for k in ("mean", "std_field")]
         clock = grid._replace(times=observed.times[None, wide])
         at = slice(span.start - wide.start, span.stop - wide.start)
         given = (observed_points, clock, at, observed.places)
@@ -387,9 +387,7 @@ def named(table: xr.Dataset, law: Law, observed: Observed) -> xr.Dataset:
     coords = {k: v for k, v in observed.labelled.coords.items() if k != OBSERVATION_STD}
     table = table.assign_coords(coords)
     bare = law.without_preparation_and_mean.with_info(labels=law.info.get("labels", {}))
-    result = to_user(bare, table, observed.dated, observed.fields)
-    result.attrs.pop("observation_std", None)
-    return result
+    return to_user(bare, table, observed.dated, observed.fields)
 
 
 def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:

@@ -184,7 +184,7 @@ class Moments(NamedTuple):
     def of(cls, law: Law, observed: Observed) -> Moments:
         """Moments of the law alone, given the data."""
         fields = law_fields(law, observed)
-        return cls(fields["mean"].values, fields["std"].values ** 2)
+        return cls(fields["mean"].values, fields["std_field"].values ** 2)
 
     def with_residual(
         self, residual: Residual, values: Array, grid: Grid, at: Array | None = None

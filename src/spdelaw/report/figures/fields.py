@@ -141,11 +141,12 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
 
 
 def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.DataArray]:
-    """Mean and standard deviation (time, x) of one path of a reconstruction or forecast."""
+    """Mean and standard deviation (time, x) of the field of one path of a result."""
     if not (isinstance(result, xr.Dataset) and {"mean", "std"} <= set(result.data_vars)):
         got, fix = type(result).__name__, "pass the result of law.reconstruct or law.forecast"
         raise DataError(what, expected="a Dataset with mean and std", got=got, fix=fix)
-    return one_path(what, result["mean"], path), one_path(what, result["std"], path)
+    std = result["std_field"] if "std_field" in result else result["std"]
+    return one_path(what, result["mean"], path), one_path(what, std, path)
 
 
 def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
