@@ -15,7 +15,7 @@ import xarray as xr
 from spdelaw.data.clock import decoded_dates, is_date
 from spdelaw.data.fields import canonical, check_values, select
 from spdelaw.data.io import netcdf, zarr
-from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset, unreadable
+from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset
 from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
@@ -405,7 +405,8 @@ def _format(path: Path) -> ModuleType:
     for form in (netcdf, zarr):
         if path.suffix.lower() in form.SUFFIXES:
             return form
-    readable = (*netcdf.SUFFIXES, *zarr.SUFFIXES)
     if is_table(path):
         raise columns_missing(path, f"spdelaw fit {path}")
-    raise unreadable(path, readable)
+    expected = f"a file {', '.join((*netcdf.SUFFIXES, *zarr.SUFFIXES))}"
+    fix = "convert it to NetCDF with the program that wrote it, or to a table of columns (.csv)"
+    raise FileError(str(path), expected=expected, got=f"the suffix {path.suffix!r}", fix=fix)
