@@ -264,12 +264,29 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
 
 def go_on(last: float, step: Step, clock: Mapping[str, Any], n_steps: int) -> Array:
     """The times after the last one of a record, as numbers on its clock."""
-    ahead = np.arange(1, n_steps + 1)
     if step.months is None:
-        return last + step.length * ahead
-    date = to_dates(np.array([last]), clock)
-    dates = [_months_later(date, step.months * int(k), step.day) for k in ahead]
-    return from_dates(np.concatenate(dates), clock)
+        return last + step.length * np.arange(1, n_steps + 1)
+    date = xr.DataArray(to_dates(np.array([last]), clock), dims="time")
+    midnight = date.dt.floor("D")
+    within, day = date.values - midnight.values, int(date.dt.day[0])
+    months = xr.date_range(
+        (midnight.values - _days(date, day - 1))[0],
+        periods=n_steps + 1,
+        freq=f"{step.months}MS",
+        use_cftime=date.dtype.kind == "O",
+    )
+    first = xr.DataArray(months[1:], dims="time")
+    length = first.dt.days_in_month.values
+    if step.day == "middle":
+        return from_dates(first.values + _days(date, length / 2), clock)
+    days = length - 1 if step.day == "last" else np.minimum(day, length) - 1
+    return from_dates(first.values + _days(date, days) + within, clock)
+
+
+def _days(like: xr.DataArray, n: Any) -> Any:
+    """Durations of n days, which can be added to dates such as these."""
+    seconds = np.round(86400 * np.atleast_1d(n)).astype("timedelta64[s]")
+    return seconds.astype(object) if like.dtype.kind == "O" else seconds
 
 
 def _step_in_months(times: Array, clock: Mapping[str, Any]) -> Step | None:
@@ -301,35 +318,6 @@ def _step_in_months(times: Array, clock: Mapping[str, Any]) -> Step | None:
 def _days_in_clock_units(clock: Mapping[str, Any], n: float) -> float:
     """``n`` days in the unit of the clock."""
     return float(n * (np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0])))
-
-
-def _months_later(date: Array, months: int, day: str) -> Array:
-    """The date ``months`` later, by the rule of its record."""
-    calendar = xr.DataArray(date, dims="time").dt
-    count = int(calendar.month[0]) - 1 + months
-    year, month = int(calendar.year[0]) + count // 12, count % 12 + 1
-    first = _first_of_month(date[0], year, month)
-    length = int(xr.DataArray(np.array([first]), dims="time").dt.days_in_month[0])
-    within = (
-        float(calendar.hour[0]) / 24
-        + float(calendar.minute[0]) / 1440
-        + float(calendar.second[0]) / 86400
-    )
-    number = {"same": min(int(calendar.day[0]), length), "last": length}.get(day)
-    days = length / 2 if number is None else number - 1 + within
-    return np.array([first + _duration(date[0], days)])
-
-
-def _first_of_month(like: Any, year: int, month: int) -> Any:
-    if isinstance(like, np.datetime64):
-        return np.datetime64(f"{year:04d}-{month:02d}-01", "ns")
-    return like.replace(year=year, month=month, day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def _duration(like: Any, days: float) -> Any:
-    if isinstance(like, np.datetime64):
-        return np.timedelta64(round(days * 86400), "s")
-    return timedelta(seconds=round(days * 86400))
 
 
 # ---------- Clocks of single paths: one matrix of times without gaps

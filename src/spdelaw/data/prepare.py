@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, deviations, learn_in_blocks
+from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, learn_climate
 from spdelaw.data.clock import on_clock
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, check_not_averaged
 from spdelaw.data.fields import select as select_variable
@@ -424,14 +424,7 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
         raise _no_common_clock()
     climate = climate_of(how.anomalies, how.detrend, times, clock)
     area = cell_areas(fields, places)
-    if fields.chunks is None:
-        values = places.flatten(np.asarray(fields.values))
-        coefficients = climate.learn(times, values)
-        scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
-        rare = np.isnan(scale) & ~np.isnan(values).all((0, 1))  # observed, but too few times
-        scale = np.where(rare, 1.0, scale)
-    else:
-        coefficients, scale = learn_in_blocks(climate, how.standardise, fields, places, area)
+    coefficients, scale = learn_climate(climate, how.standardise, fields, places, area)
     if how.area_weights:
         scale = scale / np.sqrt(area.clip(min=SMALLEST_AREA))
     learned = (coefficients, scale, places.points, clock, climate.middle, climate.levels)

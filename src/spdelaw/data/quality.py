@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import unit_step
+from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import ORIGINAL, in_radians, is_latitude, is_longitude
 from spdelaw.errors import DataError
 
 # ---------- One pass over the values of fields, block by block, with as many observers as needed
 #
-# Memory stays flat for lazy arrays, each stored chunk is read once, and the order of the
-# blocks (time outside, path inside) lets an observer follow every path in time.
+# Memory stays flat for lazy arrays, each stored chunk is read once, and blocks of a path come in
+# the order of time.
 
-
-#: Bytes of a block in memory, unless one stored chunk is larger.
-BLOCK_BYTES = 2**25
 
 Index = tuple[slice, slice]
 
@@ -33,42 +31,9 @@ class Observer(Protocol):
 
 def sweep(variable: xr.Variable, *observers: Observer) -> None:
     """Show each block of a variable with two or more dims to all observers."""
-    for index, block in _iterate_blocks(variable):
+    for index, block in pieces_of(variable.data).read():
         for observer in observers:
             observer.update(index, block)
-
-
-def _iterate_blocks(variable: xr.Variable) -> Iterator[tuple[Index, np.ndarray]]:
-    n_paths, n_times = variable.shape[:2]
-    path_step, time_step = _steps(variable)
-    for t in range(0, n_times, time_step):
-        for p in range(0, n_paths, path_step):
-            index = slice(p, min(p + path_step, n_paths)), slice(t, min(t + time_step, n_times))
-            yield index, variable[index].values
-
-
-def _steps(variable: xr.Variable) -> tuple[int, int]:
-    """Block lengths along the first two dims, whole multiples of the stored chunks."""
-    n_paths, n_times = variable.shape[:2]
-    path_chunk, time_chunk = _chunk(variable, 0) or 1, _chunk(variable, 1) or n_times
-    row = max(1, variable.dtype.itemsize * int(np.prod(variable.shape[2:])))
-    times = _block_length(n_times, time_chunk, BLOCK_BYTES // (row * path_chunk))
-    paths = _block_length(n_paths, path_chunk, BLOCK_BYTES // (row * times))
-    return paths, times
-
-
-def _block_length(size: int, chunk: int, limit: int) -> int:
-    return max(1, min(size, chunk * max(1, limit // chunk)))
-
-
-def _chunk(variable: xr.Variable, axis: int) -> int | None:
-    dim = variable.dims[axis]
-    if variable.chunks is not None:
-        return max(variable.chunks[axis])
-    if isinstance(variable._data, np.ndarray):
-        return None
-    preferred = variable.encoding.get("preferred_chunks", {})
-    return preferred.get(dim)
 
 
 class Values:
@@ -81,6 +46,11 @@ class Values:
     def update(self, index: Index, block: np.ndarray) -> None:
         """Take one block into account."""
         self.size += block.size
+        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
+        # they only cost the slower look.
+        flat = block.reshape(-1)
+        if np.isfinite(np.vdot(flat, flat)):
+            return
         self.missing += int(np.isnan(block).sum())
         places = np.argwhere(np.isinf(block))
         if len(places):
@@ -216,8 +186,6 @@ CYCLE_SHARE, YEAR_DAYS = 0.3, 365.2425
 SOME_POINTS, SOME_VALUES = 500, 500_000
 #: Values that are sampled for the range of most of them.
 FEW_VALUES = 20_000
-#: Values a block of a pass: small enough for the processor's cache.
-CACHE_BLOCK = 2**15
 
 
 def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -> None:
@@ -257,15 +225,11 @@ def _matching_fills(end: float) -> list[float]:
 
 
 def ends(values: np.ndarray) -> tuple[float, float]:
-    """Least and largest finite value, block by block so that each is read once from memory."""
-    flat, low, high = values.reshape(-1), np.inf, -np.inf
-    for start in range(0, len(flat), CACHE_BLOCK):
-        block = flat[start : start + CACHE_BLOCK]
-        one, two = float(block.min()), float(block.max())
-        if not (np.isfinite(one) and np.isfinite(two)):
-            finite = block[np.isfinite(block)]
-            one, two = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
-        low, high = min(low, one), max(high, two)
+    """Least and largest finite value; NaN without any."""
+    low, high = (float(f.reduce(values, axis=None)) for f in (np.fmin, np.fmax))
+    if np.isinf(low) or np.isinf(high):
+        finite = values[np.isfinite(values)]
+        return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
     return low, high
 
 
@@ -291,15 +255,10 @@ def hints(
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
     """A mean over time that is large beside the deviations from it, root mean squares of points."""
     values = _sample_by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
-    total, n = values.sum(0), np.full(values.shape[1], len(values))
-    if np.isfinite(total).all():
-        mean = total / n
-        spread = values - mean
-    else:
-        observed = ~np.isnan(values)
-        n = np.maximum(observed.sum(0), 1)
-        mean = np.where(observed, values, 0.0).sum(0) / n
-        spread = np.where(observed, values - mean, 0.0)
+    observed = ~np.isnan(values)
+    n = np.maximum(observed.sum(0), 1)
+    mean = np.where(observed, values, 0.0).sum(0) / n
+    spread = np.where(observed, values - mean, 0.0)
     weight = n / n.sum()
     square = np.einsum("ij,ij->j", spread, spread)
     size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
