@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.clock import check_unit, earliest, is_date, to_numbers
+from spdelaw.data.clock import check_unit, on_clock, to_dates
 from spdelaw.data.layout import (
     FIELD,
     PATH,
@@ -470,76 +470,73 @@ def stack(
         array([[0. , 1. , nan],
                [0. , 0.5, 2. ]])
     """
-    names, unit = check_dims(dims), check_unit(time_unit)
-    singles = [
-        _check_single_path(i, path, names, unit) for i, path in enumerate(_check_list(paths))
-    ]
-    singles = _on_one_clock(singles, unit)
-    _check_same_points(singles, names)
-    if not all(np.array_equal(one[TIME], singles[0][TIME]) for one in singles):
-        n_times = max(one.sizes[TIME] for one in singles)
-        singles = [_pad_path(one, n_times) for one in singles]
-    return as_fields(_concatenate_paths(singles), dims=names)
-
-
-def _check_list(paths: Any) -> list[xr.DataArray]:
-    fine = not isinstance(paths, xr.DataArray) and isinstance(paths, Sequence) and len(paths) > 0
+    names = check_dims(dims)
+    fine = isinstance(paths, Sequence) and len(paths) > 0
     if not fine or not all(isinstance(path, xr.DataArray) for path in paths):
         expected = "a list of DataArrays, one per path"
         fix = "fields that are one array already go to as_fields"
         raise DataError("paths", expected=expected, got=type(paths).__name__, fix=fix)
-    return list(paths)
+    singles = [_check_single_path(i, path, names, time_unit) for i, path in enumerate(paths)]
+    singles = _on_one_clock(singles)
+    for i, one in enumerate(singles):
+        for dim in names:
+            if not np.array_equal(one[dim], singles[0][dim]):
+                raise DataError(
+                    f"paths[{i}], coordinate '{dim}'",
+                    expected=f"the {singles[0][dim].size} points of paths[0]",
+                    got=f"{one[dim].size} points, not the same",
+                    fix=f"interpolate it: path.interp({dim}=points), or mark gaps with NaN: "
+                    f"path.reindex({dim}=points)",
+                )
+    if not all(np.array_equal(one[TIME], singles[0][TIME]) for one in singles):
+        n_times = max(one.sizes[TIME] for one in singles)
+        singles = [_pad_path(one, n_times) for one in singles]
+    labels = [one[PATH].values[0] for one in singles]
+    if len({type(label) for label in labels}) > 1 or len(set(labels)) < len(labels):
+        labels = list(range(len(singles)))
+    joined = xr.concat(
+        singles, PATH, coords="different", compat="equals", join="exact", combine_attrs="override"
+    )
+    return as_fields(joined.assign_coords({PATH: labels}), dims=names)
 
 
 def _check_single_path(
     position: int, path: xr.DataArray, dims: tuple[str, ...], unit: str | None
 ) -> xr.DataArray:
-    """A path with dims (path, time, *dims), its dates still dates."""
-    dated = TIME in path.coords and is_date(path[TIME].variable)
+    """A path with dims (path, time, *dims)."""
     try:
         one = as_fields(path, dims=dims, time_unit=unit)
     except DataError as error:
-        raise DataError(
-            f"paths[{position}], {error.what}",
-            expected=error.expected,
-            got=error.got,
-            fix=error.fix,
-        ) from error
+        where = f"paths[{position}], {error.what}"
+        words = {"expected": error.expected, "got": error.got, "fix": error.fix}
+        raise DataError(where, **words) from error
     if one.sizes[PATH] != 1 or PATH_TIME in one.coords:
         expected = "one path with its times in 'time'"
         got = f"{one.sizes[PATH]} paths" + (" with path_time" if PATH_TIME in one.coords else "")
         fix = 'for arrays of several paths: xarray.concat(arrays, "path")'
         raise DataError(f"paths[{position}]", expected=expected, got=got, fix=fix)
-    return one.assign_coords({TIME: path[TIME].sortby(TIME).variable}) if dated else one
+    return one
 
 
-def _on_one_clock(singles: list[xr.DataArray], unit: str | None) -> list[xr.DataArray]:
-    times = [one[TIME].variable.to_base_variable() for one in singles]
-    dated = {is_date(time) for time in times}
-    units = {str(time.attrs.get("units")) for time in times}
+def _on_one_clock(singles: list[xr.DataArray]) -> list[xr.DataArray]:
+    """Paths whose dates count from the earliest of all."""
+    clocks = [one[TIME].attrs for one in singles]
+    units = {str(clock.get("units")) for clock in clocks}
+    dated = {" since " in unit for unit in units}
     if len(dated) > 1 or (dated == {False} and len(units) > 1):
         expected = "times of one kind in all paths"
         got = "dates and numbers" if len(dated) > 1 else f"units {', '.join(sorted(units))}"
         fix = "convert the times of all paths to the same unit first"
         raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
-    if dated == {True}:
-        origin = min(earliest(time) for time in times)
-        times = [to_numbers(time, unit, origin) for time in times]
-    return [one.assign_coords({TIME: time}) for one, time in zip(singles, times, strict=True)]
-
-
-def _check_same_points(singles: list[xr.DataArray], dims: tuple[str, ...]) -> None:
-    first = singles[0]
-    for i, one in enumerate(singles):
-        for dim in dims:
-            if not np.array_equal(one[dim], first[dim]):
-                raise DataError(
-                    f"paths[{i}], coordinate '{dim}'",
-                    expected=f"the {first[dim].size} points of paths[0]",
-                    got=f"{one[dim].size} points, not the same",
-                    fix=f"interpolate it: path.interp({dim}=points), or mark gaps with NaN: "
-                    f"path.reindex({dim}=points)",
-                )
+    if len(units) < 2:
+        return singles
+    starts = [
+        to_dates(one[TIME].values[:1], clock)[0] for one, clock in zip(singles, clocks, strict=True)
+    ]
+    first = clocks[min(range(len(starts)), key=starts.__getitem__)]
+    return [
+        on_clock(one, {k: first[k] for k in ("units", "calendar") if k in first}) for one in singles
+    ]
 
 
 def _pad_path(one: xr.DataArray, n_times: int) -> xr.DataArray:
@@ -550,13 +547,3 @@ def _pad_path(one: xr.DataArray, n_times: int) -> xr.DataArray:
     counted = one.assign_coords({TIME: np.arange(times.size, dtype=float)})
     counted = counted.reindex({TIME: np.arange(n_times, dtype=float)})
     return counted.assign_coords({PATH_TIME: ((PATH, TIME), row, times.attrs)})
-
-
-def _concatenate_paths(singles: list[xr.DataArray]) -> xr.DataArray:
-    labels = [one[PATH].values[0] for one in singles]
-    if len({type(label) for label in labels}) > 1 or len(set(labels)) < len(labels):
-        labels = list(range(len(singles)))
-    joined = xr.concat(
-        singles, PATH, coords="different", compat="equals", join="exact", combine_attrs="override"
-    )
-    return joined.assign_coords({PATH: labels})

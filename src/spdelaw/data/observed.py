@@ -619,26 +619,20 @@ def _reobserve(
     if data.domain.dims != domain.dims:
         fix = "observe the data anew: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
-    prepared = data.prepared
+    prepared, labelled = data.prepared, data.labelled
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
         if data.domain == domain:
             return data
-        return _with_settings_of(data, data.labelled, domain, prepared)
-    settings = prepare.how if isinstance(prepare, Prepared) else prepare
-    if prepared is not None or settings.reduces:
-        expected, fix = "raw data, or data prepared in this way", "pass the raw data"
-        got = "data that were prepared otherwise" if prepared else "data that were not reduced"
-        raise InputError("data", expected=expected, got=got, fix=fix)
-    labelled = data.labelled
-    if isinstance(prepare, Preparation):
-        prepare = learn_map(prepare, labelled, domain.dims)
-    labelled = prepare.transform(prepare.align(labelled), domain.dims)
-    return _with_settings_of(data, labelled, domain, prepare)
-
-
-def _with_settings_of(
-    data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any
-) -> Observed:
+    else:
+        settings = prepare.how if isinstance(prepare, Prepared) else prepare
+        if prepared is not None or settings.reduces:
+            expected, fix = "raw data, or data prepared in this way", "pass the raw data"
+            got = "data that were prepared otherwise" if prepared else "data that were not reduced"
+            raise InputError("data", expected=expected, got=got, fix=fix)
+        prepared = prepare
+        if isinstance(prepare, Preparation):
+            prepared = learn_map(prepare, labelled, domain.dims)
+        labelled = prepared.transform(prepared.align(labelled), domain.dims)
     return observed_fields(labelled, domain, prepared, executor=data.executor, dated=data.dated)
 
 

@@ -81,19 +81,28 @@ def unraveled(dataset: xr.Dataset) -> xr.Dataset:
     if instances is None:
         return dataset
     rows, stations, which = instances
-    time = _time_variable(dataset, rows)
-    times, when = np.unique(dataset[time].values, return_inverse=True)
-    variables = {}
-    for name, variable in dataset.data_vars.items():
-        if variable.dims != (rows,) or variable.dtype.kind not in "iuf":
-            continue
-        _refuse_repeated_rows(when, which, len(times))
-        table = np.full((len(times), dataset.sizes[stations]), np.nan)
-        table[when, which] = variable.values
-        variables[name] = (("time", stations), table, variable.attrs)
-    coords = {n: c for n, c in dataset.coords.items() if c.dims == (stations,)}
-    time_coordinate = ("time", times, dataset[time].attrs)
-    return xr.Dataset(variables, {**coords, "time": time_coordinate}, dataset.attrs)
+    along = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
+    times = [name for name in along if is_time(dataset, name)]
+    if not times:
+        expected, fix = (
+            f"a variable of times along {rows}",
+            'give it the attribute standard_name="time"',
+        )
+        raise DataError("time", expected=expected, got=f"{', '.join(along)}", fix=fix)
+    names = [n for n in along if n in dataset.data_vars and dataset[n].dtype.kind in "iuf"]
+    index = pd.MultiIndex.from_arrays([dataset[times[0]].values, which], names=["time", stations])
+    if index.has_duplicates:
+        again = index[index.duplicated()]
+        expected = "one value per station and time"
+        got = f"{len(again.unique())} that repeat, the first at station {again[0][1]}"
+        raise DataError("data", expected=expected, got=got, fix="average them before")
+    frame = pd.DataFrame({n: dataset[n].values for n in names if n != times[0]}, index)
+    out = frame.to_xarray().reindex({stations: np.arange(dataset.sizes[stations])})
+    coords = {n: c.variable for n, c in dataset.coords.items() if c.dims == (stations,)}
+    out = out.drop_vars(stations).assign_coords(coords).assign_attrs(dataset.attrs)
+    for name in ("time", *out.data_vars):
+        out[name].attrs = dataset[times[0] if name == "time" else name].attrs
+    return out.transpose("time", stations)
 
 
 def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
@@ -107,25 +116,6 @@ def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
             which = np.asarray(variable.values, dtype=int)
             return str(variable.dims[0]), str(variable.attrs["instance_dimension"]), which
     return None
-
-
-def _time_variable(dataset: xr.Dataset, rows: str) -> str:
-    names = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
-    time_names = [name for name in names if is_time(dataset, name)]
-    if not time_names:
-        expected = f"a variable of times along {rows}"
-        fix = 'give it the attribute standard_name="time"'
-        raise DataError("time", expected=expected, got=f"{', '.join(names)}", fix=fix)
-    return time_names[0]
-
-
-def _refuse_repeated_rows(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
-    cells, counts = np.unique(which * n_times + when, return_counts=True)
-    if counts.max(initial=1) > 1:
-        again = int(cells[np.argmax(counts > 1)])
-        expected = "one value per station and time"
-        got = f"{int((counts > 1).sum())} that repeat, the first at station {again // n_times}"
-        raise DataError("data", expected=expected, got=got, fix="average them before")
 
 
 # ---------- Fields from and to files, by suffix
