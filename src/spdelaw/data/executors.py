@@ -21,21 +21,6 @@ from spdelaw.errors import ExecutorError, InputError
 # afterwards. A block is any object, or a lazy one (Dask) that is read where the function runs.
 
 
-def over_blocks(
-    function: Callable, blocks: Sequence, *parameters: Any, executor: Any = None
-) -> list:
-    """``[function(block, *parameters) for block in blocks]`` where the executor runs.
-
-    Args:
-        function: of a block and the parameters; importable by name where processes run it.
-        blocks: arrays, lazy arrays, or anything else.
-        parameters: the same for every block.
-        executor: None for here, anything with ``map`` (a ``ThreadPoolExecutor``), or a Dask
-            ``Client``.
-    """
-    return as_executor(executor).map(function, blocks, *parameters)
-
-
 class Executor(abc.ABC):
     """Computes functions of blocks."""
 

@@ -478,20 +478,20 @@ class Observed(NamedTuple):
 
     def surveyed(self) -> Observed:
         """The same with its survey: one pass, or `DataError` for values that are no data."""
-        if self.survey is not None:
-            return self
-        pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
-        return self.with_survey_of(
-            pieces, executor.map_persist(survey_piece, pieces.flat), executor
-        )
+        return self if self.survey is not None else self._replace(survey=self.survey_values())
 
-    def with_survey_of(self, pieces: Pieces, surveys: list, executor: Executor) -> Observed:
-        """The same with the survey that those of its pieces make."""
+    def survey_values(self) -> Survey:
+        """Counts and sums of all values from one pass."""
+        pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
+        return self.joined_survey(pieces, executor.map_persist(survey_piece, pieces.flat), executor)
+
+    def joined_survey(self, pieces: Pieces, surveys: list, executor: Executor) -> Survey:
+        """The survey that those of the pieces make, or `DataError` for values that are no data."""
         blocks = executor.map_persist(join_in_time, pieces.by_block(surveys))
         survey = executor.tree(merge_surveys, blocks)
         if survey.infinite or survey.missing == survey.size:
             check_values(self.fields)
-        return self._replace(survey=survey)
+        return survey
 
 
 def _unflatten_blocks(values: Any, places: Places) -> Any:

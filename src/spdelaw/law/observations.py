@@ -421,7 +421,7 @@ def variance_floor(law: Law, observed: Observed) -> float:
     """Least observation variance with which the filter is accurate, without weights."""
     n_modes = law.dynamics.n_modes
     if observed.is_lazy:
-        survey = observed.surveyed().survey
+        survey = observed.survey or observed.survey_values()
         square, n_values, few = survey.square, survey.size - survey.missing, survey.least < n_modes
     else:
         observed_mask = ~np.isnan(observed.values)

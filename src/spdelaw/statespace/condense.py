@@ -46,7 +46,8 @@ def condensed(observed: Observed, n_modes: int) -> Observed:
     pieces, executor = observed.pieces(), observed.executor
     given = observed.basis(n_modes), None, observed.products(n_modes), False
     parts = _map_pieces(_survey_and_collapse, pieces, observed.times, executor, *given)
-    surveyed = observed.with_survey_of(pieces, executor.map_persist(_entry, parts, 0), executor)
+    survey = observed.joined_survey(pieces, executor.map_persist(_entry, parts, 0), executor)
+    surveyed = observed._replace(survey=survey)
     rows = _joined(pieces, executor.map_persist(_entry, parts, 1), n_modes, False, executor)
     kept = surveyed.at_observed_times()
     if kept is not surveyed:

@@ -204,8 +204,8 @@ def make_design(
     n = int(extra.answer)
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
     mu = observed.domain.eigenvalues(n_modes + n)
-    given = {"products": products, "mu": mu, "centre": centre}
-    return Design(observed, basis, n, fixed_variance, weights, extra, **given)
+    given = observed, basis, n, fixed_variance, weights, extra
+    return Design(*given, products=products, mu=mu, centre=centre)
 
 
 def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
