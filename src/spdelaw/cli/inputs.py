@@ -27,7 +27,7 @@ from spdelaw.data.io.tables import Columns, is_table
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
-from spdelaw.data.recognise import guess_boundary, guess_side, recognise
+from spdelaw.data.recognise import guess_side, recognise
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -248,7 +248,7 @@ def _choose_interval(
         a, b = bounds or (stored.a, stored.b)
         return ChosenDomain(Interval(a, b, kind), reason)
     ordered = canonical(fields, ("x",))
-    guess, ends, why = guess_boundary(ordered)
+    guess, ends, why = guess_side(ordered)
     kind = words[0] if words else guess
     ends = ends if kind == guess else _coordinate_ends(ordered, "x")
     if kind == "periodic" and guess != "periodic" and bounds is None:

@@ -66,22 +66,19 @@ def to_numbers(times: xr.Variable, unit: str | None, origin: Any = None) -> xr.V
 
     The attribute ``units`` of the result tells the unit and, for dates, the origin.
     """
-    step = _UNIT_STEPS[unit or DEFAULT_UNIT]
+    step, attrs = _UNIT_STEPS[unit or DEFAULT_UNIT], {"units": unit or DEFAULT_UNIT}
     if times.dtype.kind == "m":
-        return _as_variable(times, times.values / step, {"units": unit or DEFAULT_UNIT})
-    if not is_date(times):
+        numbers = times.values / step
+    elif not is_date(times):
         return times.copy(deep=False) if unit is None else _with_unit(times, unit)
-    origin = earliest(times) if origin is None else origin
-    elapsed = _elapsed(times.values, origin) / step
-    since = {
-        "units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}",
-        "calendar": _calendar_name(origin),
-    }
-    return _as_variable(times, elapsed, since)
-
-
-def _as_variable(times: xr.Variable, values: np.ndarray, attrs: dict[str, str]) -> xr.Variable:
-    return xr.Variable(times.dims, values, {**times.attrs, **attrs})
+    else:
+        origin = earliest(times) if origin is None else origin
+        numbers = _elapsed(times.values, origin) / step
+        is_numpy = isinstance(origin, np.datetime64)
+        first = np.datetime_as_string(origin, unit="auto") if is_numpy else origin.isoformat()
+        attrs["units"] += f" since {first}"
+        attrs["calendar"] = str(getattr(origin, "calendar", "proleptic_gregorian"))
+    return xr.Variable(times.dims, numbers, {**times.attrs, **attrs})
 
 
 def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
@@ -105,16 +102,6 @@ def _elapsed(values: np.ndarray, origin: Any) -> np.ndarray:
     return np.array(differences, dtype="timedelta64[us]").reshape(values.shape)
 
 
-def _iso(date: Any) -> str:
-    if isinstance(date, np.datetime64):
-        return str(np.datetime_as_string(date, unit="auto"))
-    return str(date.isoformat())
-
-
-def _calendar_name(date: Any) -> str:
-    return str(getattr(date, "calendar", "proleptic_gregorian"))
-
-
 def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     """Numbers as the dates that the attributes ``units`` and ``calendar`` make of them.
 
@@ -130,9 +117,11 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
         dates = decoded_dates(xr.Dataset({"time": coded}))["time"].values
-        return (
-            _rounded_to_milliseconds(dates) if units.split(" since ")[0] in COARSE_UNITS else dates
-        )
+        if dates.dtype.kind == "M" and units.split(" since ")[0] in COARSE_UNITS:
+            # To the millisecond: half an hour in days is no finite binary fraction.
+            dates = (dates + np.timedelta64(500, "us")).astype("datetime64[ms]")
+            dates = dates.astype("datetime64[ns]")
+        return dates
     except (ImportError, ValueError, OverflowError) as error:
         expected = "dates that xarray can decode"
         fix = "check units and calendar of the time coordinate"
@@ -144,13 +133,6 @@ def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xr.SerializationWarning)
         return xr.decode_cf(dataset, decode_timedelta=False)
-
-
-def _rounded_to_milliseconds(dates: np.ndarray) -> np.ndarray:
-    """Dates to the millisecond: half an hour in days is no finite binary fraction."""
-    if dates.dtype.kind != "M":
-        return dates
-    return (dates + np.timedelta64(500, "us")).astype("datetime64[ms]").astype("datetime64[ns]")
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -172,14 +154,10 @@ def _same_kind_of_date(values: np.ndarray, origin: Any) -> np.ndarray:
         return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
     if values.dtype.kind not in "MUT":
         return values
-    moments = values.astype("datetime64[s]")
-    return np.array([_in_calendar(moment.item(), origin) for moment in moments])
-
-
-def _in_calendar(moment: Any, origin: Any) -> Any:
-    """A Gregorian date as a date in the calendar of the origin, such as one of 360 days."""
-    parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
-    return origin.replace(**parts, microsecond=0)
+    units = ("year", "month", "day", "hour", "minute", "second")
+    moments = values.astype("datetime64[s]").tolist()  # as dates in the calendar of the origin
+    parts = [{unit: getattr(moment, unit) for unit in units} for moment in moments]
+    return np.array([origin.replace(**part, microsecond=0) for part in parts])
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:

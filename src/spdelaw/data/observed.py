@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -122,25 +124,16 @@ def join_in_time(pieces: Sequence[PieceSurvey]) -> Survey:
     span = most - least
     change = float(np.nanmax(span)) if not np.isnan(span).all() else 0.0
     rows = np.concatenate([piece.survey.rows for piece in pieces])
-    total = pieces[0].survey._replace(rows=rows)
-    for piece in pieces[1:]:
-        total = merge_surveys(total, piece.survey._replace(rows=rows))
-    return total._replace(change=change)
+    surveys = [piece.survey._replace(rows=rows) for piece in pieces]
+    return functools.reduce(merge_surveys, surveys)._replace(change=change)
 
 
 def merge_surveys(a: Survey, b: Survey) -> Survey:
     """Survey of two sets of paths together."""
+    join = dict.fromkeys(Survey._fields, operator.add)
+    join |= {"least": min, "change": max, "largest": max, "rows": operator.or_}
     return Survey(
-        a.size + b.size,
-        a.missing + b.missing,
-        a.infinite + b.infinite,
-        a.times_seen + b.times_seen,
-        a.total + b.total,
-        a.square + b.square,
-        min(a.least, b.least),
-        max(a.change, b.change),
-        max(a.largest, b.largest),
-        a.rows | b.rows,
+        *(join[name](*pair) for name, pair in zip(join, zip(a, b, strict=True), strict=True))
     )
 
 

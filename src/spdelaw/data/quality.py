@@ -308,14 +308,8 @@ def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndar
     """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
-    first = values[: max(1, SOME_VALUES // max(values.shape[1], 1))]
-    unknown = np.flatnonzero(np.isnan(first[0]))
-    for rows_checked in (first, values):
-        unknown = unknown[np.isnan(rows_checked[:, unknown]).all(0)]
-    every = max(1, (values.shape[1] - len(unknown)) // SOME_POINTS)
-    if not len(unknown):
-        return values[rows, ::every]
-    return values[rows][:, np.delete(np.arange(values.shape[1]), unknown)[::every]]
+    where = np.flatnonzero(~np.isnan(values).all(0))
+    return values[rows][:, where[:: max(1, len(where) // SOME_POINTS)]]
 
 
 def _cycles(fields: xr.DataArray) -> list[str]:

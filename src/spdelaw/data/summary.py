@@ -68,16 +68,6 @@ def _canonical_bytes(block: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
 
 
-def digest(variable: xr.Variable) -> str:
-    """Hash of a numeric variable with any number of dims."""
-    if variable.ndim < 2:
-        values = variable.values.reshape(1, -1)
-        variable = xr.Variable(("one", "all"), values)
-    observer = Digest(variable.shape, variable.dtype)
-    sweep(variable, observer)
-    return observer.hexdigest()
-
-
 def fingerprint(fields: xr.DataArray) -> str:
     """SHA-256 of the content of fields: values, dims and coordinates, not attributes.
 
@@ -143,9 +133,13 @@ def combine(fields: xr.DataArray, values: Digest) -> str:
 
 
 def _coordinate_digest(coordinate: xr.Variable) -> str:
-    if coordinate.dtype.kind == "U":
-        return hashlib.sha256(json.dumps(coordinate.values.tolist()).encode()).hexdigest()
-    return digest(coordinate)
+    values = coordinate.values
+    if values.dtype.kind == "U":
+        return hashlib.sha256(json.dumps(values.tolist()).encode()).hexdigest()
+    table = values if values.ndim > 1 else values.reshape(1, -1)
+    observer = Digest(table.shape, table.dtype)
+    observer.update((slice(0, len(table)), slice(0, table.shape[1])), table)
+    return observer.hexdigest()
 
 
 # ---------- Summary of fields

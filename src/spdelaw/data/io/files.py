@@ -16,7 +16,7 @@ from spdelaw.data.clock import decoded_dates, is_date
 from spdelaw.data.fields import canonical, check_values, select
 from spdelaw.data.io import netcdf, zarr
 from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset
-from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
+from spdelaw.data.io.safe_files import as_file_error, checked_path, reading, undisturbed
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
 from spdelaw.data.names import standardise_names, with_places
@@ -175,7 +175,7 @@ def read(
         raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
     with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
-        array = _open_lazily(raw, variable, names) if lazy else _load_variable(raw, variable, names)
+        array = _read_variable(raw, variable, names, lazy)
     array = array if names is None else standardise_names(array, names)
     fields = canonical(array, names, time_unit)
     if check:
@@ -303,7 +303,7 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
     if form is zarr:
         zarr.check_replaceable(target)
     dataset = encode(to_dataset(_check_content(fields)))
-    with _LOCK, writing(target):
+    with _LOCK, as_file_error(target, Exception):
         form.save(dataset, target)
     return target
 
@@ -319,22 +319,17 @@ def _check_content(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Datas
     return fields
 
 
-def _load_variable(
-    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
+def _read_variable(
+    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None, lazy: bool
 ) -> xr.DataArray:
-    with raw:
-        chosen = _select(raw, variable, dims)
-        masked = _mask_invalid_values(chosen.load(), raw, str(chosen.name))
-        return masked.drop_encoding()
-
-
-def _open_lazily(
-    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
-) -> xr.DataArray:
+    """One variable without invalid values: in memory, or to be read when it is used."""
     array = _select(raw, variable, dims)
-    stored = {dim: n for dim, n in array.encoding.get("preferred_chunks", {}).items()}
-    array = _mask_invalid_values(array, raw, str(array.name))
-    return array if array.chunks else array.chunk(stored)  # read, and converted, when it is used
+    if lazy:
+        stored = dict(array.encoding.get("preferred_chunks", {}))
+        array = _mask_invalid_values(array, raw, str(array.name))
+        return array if array.chunks else array.chunk(stored)
+    with raw:
+        return _mask_invalid_values(array.load(), raw, str(array.name)).drop_encoding()
 
 
 def _mask_invalid_values(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:

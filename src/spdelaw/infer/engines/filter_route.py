@@ -481,12 +481,14 @@ class CondensedDesign(NamedTuple):
         collapsed: the same on the modes, less the centre.
         centre: most of the mean, as coefficients, (N,); none for a mean of zero.
         notes: reasons in words.
+        correlation: lag-one correlation of what the modes leave over, and its standard error.
     """
 
     design: Design
     collapsed: Collapsed
     centre: Array
     notes: list[str]
+    correlation: Callable[[], tuple[float, float]]
 
 
 def condense(observed: Observed, n_modes: int, model: Model) -> CondensedDesign:
@@ -500,7 +502,12 @@ def condense(observed: Observed, n_modes: int, model: Model) -> CondensedDesign:
     centre = np.pad(centre, (0, collapsed.n_modes - len(centre)))  # nuisance modes have none
     if collapsed.decoupled:
         notes.append(DECOUPLED_NOTE)
-    return CondensedDesign(design, collapsed, centre, notes)
+
+    @functools.cache
+    def correlation() -> tuple[float, float]:
+        return residual_correlation(design.observed, design.basis, design.products)
+
+    return CondensedDesign(design, collapsed, centre, notes, correlation)
 
 
 def build_objective(
@@ -517,7 +524,8 @@ def build_objective(
     The mean is zero or constant; most of a constant one is subtracted from the data first, so that
     none of these decisions depends on it.
     """
-    design, collapsed, centre, notes = given or condense(observed, n_modes, model)
+    given = given or condense(observed, n_modes, model)
+    design, collapsed, centre, notes, correlation = given
     has_mean = model.mean == "constant"
     states = collapsed.n_states
     spare = collapsed.n_values - states
@@ -566,12 +574,16 @@ def build_objective(
     if fixed_variance is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:
         problem = dataclasses.replace(candidate(fixed_variance), count=max(spare, states))
     else:
-        problem = _objective_with_noise(candidate, states, spare, is_open)
+        problem = _objective_with_noise(candidate, states, spare, is_open, correlation)
     return dataclasses.replace(problem, has_mean=has_mean)
 
 
 def _objective_with_noise(
-    candidate: Candidate, states: float, spare: float, is_open: bool
+    candidate: Candidate,
+    states: float,
+    spare: float,
+    is_open: bool,
+    correlation_of_residual: Callable[[], tuple[float, float]],
 ) -> FilterObjective:
     """The objective with as much observation noise as the residual of the modes shows."""
     every = candidate(None)
@@ -582,8 +594,7 @@ def _objective_with_noise(
             candidate(variance), outside=outside, count=INSIDE_SHARE * states
         )
 
-    design = every.design
-    correlation, error = residual_correlation(design.observed, design.basis, design.products)
+    correlation, error = correlation_of_residual()
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > max(WHITE_RESIDUAL, 3.0 * error):
         return noise_inside(inside, is_open)
