@@ -136,14 +136,10 @@ def _time_coordinate(times: Any) -> dict[str, xr.Variable]:
     values: Any = times.values if isinstance(times, xr.DataArray) else times
     if getattr(values, "tz", None) is not None:  # dates of pandas with a time zone, as UTC
         values = values.tz_convert("UTC").tz_localize(None)
-    per_path = getattr(values, "ndim", 1) == 2 or _is_nested(values)
-    if per_path:
+    nested = isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
+    if nested or getattr(values, "ndim", 1) == 2:
         return {PATH_TIME: _coordinate("times", (PATH, TIME), values)}
     return {TIME: _coordinate("times", (TIME,), values)}
-
-
-def _is_nested(values: Any) -> bool:
-    return isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
 
 
 def _point_coordinates(
@@ -156,19 +152,16 @@ def _point_coordinates(
             fix = "one row per point, one column per spatial dim"
             raise DataError("points", expected=expected, got=f"shape {table.shape}", fix=fix)
         return {dim: _coordinate("points", (POINT,), table[:, i]) for i, dim in enumerate(dims)}
-    columns = _axes_by_dim(points, dims)
+    if isinstance(points, Mapping):
+        columns = [points[dim] for dim in dims if dim in points]
+    else:
+        columns = [points] if len(dims) == 1 else list(points)
     if len(columns) != len(dims):
         expected = f"one sequence for each of {', '.join(dims)}"
         fix = "pass points=(y, x) or points={'y': y, 'x': x}"
         raise DataError("points", expected=expected, got=f"{len(columns)} of them", fix=fix)
     pairs = zip(dims, columns, strict=True)
     return {dim: _coordinate("points", (dim,), column) for dim, column in pairs}
-
-
-def _axes_by_dim(points: Any, dims: tuple[str, ...]) -> list[Any]:
-    if isinstance(points, Mapping):
-        return [points[dim] for dim in dims if dim in points]
-    return [points] if len(dims) == 1 else list(points)
 
 
 def _is_grid(points: Any, dims: tuple[str, ...]) -> bool:

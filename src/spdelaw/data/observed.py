@@ -437,15 +437,6 @@ class Observed(NamedTuple):
         ends = np.cumsum([0, *self.fields.chunksizes.get("path", (self.n_paths,))]).tolist()
         return (self.paths(slice(a, b)) for a, b in itertools.pairwise(ends))
 
-    def chunks(self) -> Iterator[Array]:
-        """Whole paths, a few at a time; lazy arrays are loaded chunk by chunk."""
-        per_path = 8 * int(np.prod(self.values.shape[1:]))
-        step = max(1, int(CHUNK_BYTES / per_path))
-        if self.is_lazy:
-            step = max(step, int(32e6 / per_path))
-        for start in range(0, self.n_paths, step):
-            yield np.asarray(self.values[start : start + step])
-
     def first(self, n_paths: int, n_values: float = np.inf) -> Array:
         """The first paths here, of long ones the head.
 

@@ -323,13 +323,8 @@ def _cycles(fields: xr.DataArray) -> list[str]:
     values = _sample_by_point(fields).reshape(fields.sizes["path"], len(days), -1)
     cycles = []
     if np.ptp(days) >= 2 * YEAR_DAYS and step <= 62:
-        cycles.append(
-            (
-                "month" if step > 20 else "dayofyear",
-                "year",
-                _harmonic_share(days / YEAR_DAYS, values),
-            )
-        )
+        word = "month" if step > 20 else "dayofyear"
+        cycles.append((word, "year", _harmonic_share(days / YEAR_DAYS, values)))
     if np.ptp(days) >= 5 and step <= 0.25:
         cycles.append(("hour", "day", _harmonic_share(days, values)))
     strong = [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]

@@ -348,7 +348,13 @@ def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
         return "box", "box, because there are two coordinates of space"
     if in_radians(array, *places):
         return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
-    return _sphere_or_box(array[places[0]].values, array[places[1]].values)
+    lat, lon = (array[name].values for name in places)
+    west, east = longitudes_together(lon)
+    high = float(np.nanmax(lat) - np.nanmin(lat))
+    span = f"{east - west:.3g} degrees of longitude and {high:.3g} of latitude"
+    if east - west >= GLOBAL_LON and high >= GLOBAL_LAT:
+        return "sphere", f"sphere, because it covers {span}"
+    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
 
 
 def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
@@ -359,17 +365,6 @@ def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
         return band is not None
     west, east = longitudes_together(array[lon[0]].values.astype(float))
     return east - west >= LINE_ASPECT * float(np.ptp(array[band].values.astype(float)))
-
-
-def _sphere_or_box(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
-    """A sphere where places go around the globe, else a box in degrees."""
-    west, east = longitudes_together(lon)
-    wide = east - west
-    high = float(np.nanmax(lat) - np.nanmin(lat))
-    span = f"{wide:.3g} degrees of longitude and {high:.3g} of latitude"
-    if wide >= GLOBAL_LON and high >= GLOBAL_LAT:
-        return "sphere", f"sphere, because it covers {span}"
-    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
 
 
 def guess_side(fields: xr.DataArray, dim: str = "x") -> Side:

@@ -205,7 +205,8 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
             return None
         rows = collapsed_rows(observed, phi)
         return statistics_of_rows(rows, observed.times, phi, pairs=pairs)
-    return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
+    values = (block for _, block in observed.pieces().read())
+    return collect(values, observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
 def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit | None, bool]:
