@@ -24,7 +24,7 @@ from spdelaw.data.layout import (
     order_time,
 )
 from spdelaw.data.names import standardise_names, with_places
-from spdelaw.data.quality import Index, Observer, Values, sweep
+from spdelaw.data.quality import Observer, Values, sweep
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 
@@ -285,11 +285,10 @@ def canonical(
 def check_values(fields: xr.DataArray, *observers: Observer) -> Values:
     """Check values in one pass, shared with any other observers of the same pass."""
     values = Values()
-    padding = [_Padding(fields[PATH_TIME].values)] if PATH_TIME in fields.coords else []
-    sweep(fields.variable, values, *padding, *observers)
+    sweep(fields.variable, values, *observers)
     _check_finite(fields, values)
-    for observer in padding:
-        observer.check()
+    if PATH_TIME in fields.coords:
+        _check_padding(fields)
     return values
 
 
@@ -323,31 +322,15 @@ def _check_finite(fields: xr.DataArray, values: Values) -> None:
         raise DataError("values", expected=expected, got=f"{values.size} times NaN", fix=fix)
 
 
-class _Padding:
-    """Observer: where a path has no time, it has no data."""
-
-    def __init__(self, times: np.ndarray) -> None:
-        self._padded = np.isnan(times)
-        self._wrong: tuple[int, int] | None = None
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        padded = self._padded[index]
-        observed = ~np.isnan(block).all(axis=tuple(range(2, block.ndim)))
-        places = np.argwhere(padded & observed)
-        if self._wrong is None and len(places):
-            self._wrong = (
-                int(places[0, 0] + index[0].start),
-                int(places[0, 1] + index[1].start),
-            )
-
-    def check(self) -> None:
-        """Raise if there are data at a time that is NaN."""
-        if self._wrong is not None:
-            expected = "a time for every row of data"
-            got = "data at a time that is NaN, at index path={}, time={}".format(*self._wrong)
-            fix = "give the time, or set these data to NaN"
-            raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
+def _check_padding(fields: xr.DataArray) -> None:
+    """Where a path has no time, it has no data."""
+    has_data = fields.notnull().any(fields.dims[2:])
+    wrong = np.argwhere((has_data & fields[PATH_TIME].isnull()).values)
+    if len(wrong):
+        expected = "a time for every row of data"
+        got = "data at a time that is NaN, at index path={}, time={}".format(*wrong[0])
+        fix = "give the time, or set these data to NaN"
+        raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
 
 
 # ---------- Standard deviations of single values, kept as a coordinate of the fields

@@ -60,39 +60,6 @@ class Values:
             self.first_infinite = min(first, self.first_infinite or first)
 
 
-class Moments:
-    """Range, mean and standard deviation of the values that are not missing."""
-
-    def __init__(self) -> None:
-        self.minimum, self.maximum = np.inf, -np.inf
-        self.mean = self._squares = 0.0
-        self._n = 0
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        observed = block[~np.isnan(block)]
-        if observed.size == 0:
-            return
-        self.minimum = min(self.minimum, float(observed.min()))
-        self.maximum = max(self.maximum, float(observed.max()))
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e154 squares overflow
-            self._merge(observed)
-
-    def _merge(self, observed: np.ndarray) -> None:
-        # Two samples combined by their means: stable where a plain sum of squares would cancel.
-        before, self._n = self._n, self._n + observed.size
-        mean = float(observed.mean())
-        shift = mean - self.mean
-        self.mean += shift * (observed.size / self._n)
-        within = float(np.square(observed - mean).sum())
-        self._squares += within + shift * shift * (before * observed.size / self._n)
-
-    @property
-    def std(self) -> float:
-        """Standard deviation, divided by the number of values."""
-        return float(np.sqrt(self._squares / max(1, self._n)))
-
-
 # ---------- Range, infinities and checksums of all values, in one pass
 #
 # A block of values is read from memory once and stays in the processor's cache for every check.

@@ -25,7 +25,7 @@ from spdelaw.data.layout import (
     is_latitude,
     is_longitude,
 )
-from spdelaw.data.quality import Index, Moments, ValueSummary, read_values, sweep
+from spdelaw.data.quality import Index, ValueSummary, read_values, sweep
 from spdelaw.errors import DataError
 
 # ---------- SHA-256 of arrays, whatever their chunks, and of fields
@@ -152,7 +152,7 @@ UNIFORM_TOLERANCE = 1e-6
 def describe(fields: xr.DataArray) -> dict[str, Any]:
     """Summary of fields as a dict of plain text and numbers, ready for JSON.
 
-    One pass over the values, block by block, so that lazy fields may be larger than memory.
+    Lazy fields may be larger than memory: values are read block by block, in two passes.
 
     Args:
         fields: fields ``(path, time, *space)``.
@@ -175,8 +175,8 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
         (2.0, 1.0)
     """
     fields = canonical(fields)
-    digest, moments = Digest(fields.shape, fields.dtype), Moments()
-    counts = check_values(fields, digest, moments)
+    digest = Digest(fields.shape, fields.dtype)
+    counts = check_values(fields, digest)
     attributes = _json_safe(plain_attrs(str(fields.name), fields.attrs))
     equation = _decode_equation(attributes.pop("equation", None))
     return {
@@ -187,22 +187,20 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
         "coordinates": _coordinates(fields),
         "per_path_times": PATH_TIME in fields.coords,
         "missing": {"count": counts.missing, "fraction": counts.missing / counts.size},
-        "values": _summary(moments),
+        "values": _moments(fields),
         "equation": equation,
         "attributes": attributes,
         "fingerprint": combine(fields, digest),
     }
 
 
-def _summary(moments: Moments) -> dict[str, float | None]:
-    numbers = {
-        "min": moments.minimum,
-        "max": moments.maximum,
-        "mean": moments.mean,
-        "std": moments.std,
-    }
-    # Sums of values near 1e300 overflow, and JSON has no infinity.
-    return {name: value if np.isfinite(value) else None for name, value in numbers.items()}
+def _moments(fields: xr.DataArray) -> dict[str, float | None]:
+    """Range, mean and standard deviation of the values that are not missing."""
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of values near 1e300 overflow
+        numbers = xr.Dataset({k: getattr(fields, k)() for k in ("min", "max", "mean", "std")})
+        finite = {str(name): float(value) for name, value in numbers.compute().items()}
+    # JSON has no infinity.
+    return {name: value if np.isfinite(value) else None for name, value in finite.items()}
 
 
 def _coordinates(fields: xr.DataArray) -> dict[str, dict[str, Any]]:
