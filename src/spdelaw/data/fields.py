@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import check_unit, on_clock, to_dates
+from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import (
     FIELD,
     PATH,
@@ -24,7 +25,6 @@ from spdelaw.data.layout import (
     order_time,
 )
 from spdelaw.data.names import standardise_names, with_places
-from spdelaw.data.quality import Observer, Values, sweep
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 
@@ -282,14 +282,31 @@ def canonical(
     return fields if fields.dtype == np.float64 else fields.astype(np.float64)
 
 
-def check_values(fields: xr.DataArray, *observers: Observer) -> Values:
-    """Check values in one pass, shared with any other observers of the same pass."""
-    values = Values()
-    sweep(fields.variable, values, *observers)
-    _check_finite(fields, values)
+def check_values(fields: xr.DataArray) -> None:
+    """Refuse infinite values, fields without a value, and data without a time; one pass."""
+    missing, infinite, first = 0, 0, cast("tuple[float, ...]", (np.inf,))
+    for where, block in pieces_of(fields.variable.data).read():
+        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
+        # they only cost the slower look.
+        flat = block.reshape(-1)
+        if np.isfinite(np.vdot(flat, flat)):
+            continue
+        missing += int(np.isnan(block).sum())
+        places = np.argwhere(np.isinf(block))
+        if len(places):
+            places[:, :2] += [where[0].start, where[1].start]
+            infinite, first = infinite + len(places), min(first, tuple(places[0].tolist()))
+    if infinite:
+        index = ", ".join(f"{dim}={i}" for dim, i in zip(fields.dims, first, strict=True))
+        got = f"{infinite} infinite, the first at index {index}"
+        fix = "if they mean missing: data.where(np.isfinite(data))"
+        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
+    if missing == fields.size:
+        expected = "at least one known value"
+        fix = "check the variable, the selection and the fill value of the file"
+        raise DataError("values", expected=expected, got=f"{missing} times NaN", fix=fix)
     if PATH_TIME in fields.coords:
         _check_padding(fields)
-    return values
 
 
 def _check_kind(array: Any) -> None:
@@ -307,19 +324,6 @@ def _check_kind(array: Any) -> None:
     }
     fix = fixes.get(kind, "convert it: data.astype(float)")
     raise DataError("values", expected="real numbers", got=f"dtype {array.dtype}", fix=fix)
-
-
-def _check_finite(fields: xr.DataArray, values: Values) -> None:
-    if values.first_infinite is not None:
-        pairs = zip(fields.dims, values.first_infinite, strict=True)
-        first_index = ", ".join(f"{dim}={i}" for dim, i in pairs)
-        got = f"{values.infinite} infinite, the first at index {first_index}"
-        fix = "if they mean missing: data.where(np.isfinite(data))"
-        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
-    if values.missing == values.size:
-        expected = "at least one known value"
-        fix = "check the variable, the selection and the fill value of the file"
-        raise DataError("values", expected=expected, got=f"{values.size} times NaN", fix=fix)
 
 
 def _check_padding(fields: xr.DataArray) -> None:

@@ -1,64 +1,16 @@
-"""Passes over the values: are they finite, plausible, the same data?"""
+"""Whether values are plausible, and the same data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import unit_step
-from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import ORIGINAL, in_radians, is_latitude, is_longitude
 from spdelaw.errors import DataError
-
-# ---------- One pass over the values of fields, block by block, with as many observers as needed
-#
-# Memory stays flat for lazy arrays, each stored chunk is read once, and blocks of a path come in
-# the order of time.
-
-
-Index = tuple[slice, slice]
-
-
-class Observer(Protocol):
-    """Sees every block once; ``block`` is ``variable[index]``."""
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-
-
-def sweep(variable: xr.Variable, *observers: Observer) -> None:
-    """Show each block of a variable with two or more dims to all observers."""
-    for index, block in pieces_of(variable.data).read():
-        for observer in observers:
-            observer.update(index, block)
-
-
-class Values:
-    """How many values there are, are missing, and are infinite."""
-
-    def __init__(self) -> None:
-        self.size = self.missing = self.infinite = 0
-        self.first_infinite: tuple[int, ...] | None = None
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        self.size += block.size
-        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
-        # they only cost the slower look.
-        flat = block.reshape(-1)
-        if np.isfinite(np.vdot(flat, flat)):
-            return
-        self.missing += int(np.isnan(block).sum())
-        places = np.argwhere(np.isinf(block))
-        if len(places):
-            start = (index[0].start, index[1].start, *[0] * (block.ndim - 2))
-            first = tuple(int(a + b) for a, b in zip(start, places[0], strict=True))
-            self.infinite += len(places)
-            self.first_infinite = min(first, self.first_infinite or first)
-
 
 # ---------- Range, infinities and checksums of all values, in one pass
 #
