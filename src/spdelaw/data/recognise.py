@@ -348,9 +348,9 @@ def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
         return "box", "box, because there are two coordinates of space"
     if in_radians(array, *places):
         return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
-    lat, lon = (array[name].values for name in places)
-    west, east = longitudes_together(lon)
-    high = float(np.nanmax(lat) - np.nanmin(lat))
+    y, x = (array[name].values for name in places)
+    west, east = longitudes_together(x)
+    high = float(np.nanmax(y) - np.nanmin(y))
     span = f"{east - west:.3g} degrees of longitude and {high:.3g} of latitude"
     if east - west >= GLOBAL_LON and high >= GLOBAL_LAT:
         return "sphere", f"sphere, because it covers {span}"
