@@ -120,3 +120,12 @@ def test_one_pass_gives_the_survey_and_the_rows():
     order = [np.concatenate([b.paths for b in c.blocks]) for c in (whole, observed.collapsed)]
     one, two = (r[..., np.argsort(o)] for r, o in zip(rows, order, strict=True))
     np.testing.assert_allclose(two, one, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_large_data_are_collapsed_in_the_first_pass_where_they_are_complete(missing, monkeypatch):
+    monkeypatch.setattr(condense_module, "MOST_BYTES", 1.0)
+    fields = sl.as_fields(values(missing), times=TIMES, points=np.linspace(0.1, 3.0, len(PHI)))
+    observed = condensed(observe(fields.chunk(path=4, time=3), sl.Interval(0, np.pi)), 2)
+    assert observed.survey.missing == int(np.isnan(fields.values).sum())
+    assert (observed.collapsed is None) == (missing > 0)

@@ -32,31 +32,37 @@ Array = np.ndarray
 def condensed(observed: Observed, n_modes: int) -> Observed:
     """The data with their survey and their rows on the first modes, from one pass over the values.
 
-    Times without an observation are dropped. Where the Gram matrices of all paths may not fit into
-    memory, the data are surveyed alone: `collapse_pieces` decouples the modes then.
+    Times without an observation are dropped. Where the Gram matrices of paths with gaps may not fit
+    into memory, such paths are surveyed alone: `collapse_pieces` decouples their modes then.
 
     Args:
         observed: lazy, or in the memory of this process beside a cluster.
         n_modes: modes to collapse onto.
     """
-    if observed.survey is not None or _is_large(
-        observed.n_paths, observed.times, n_modes, observed.executor
-    ):
-        return observed.surveyed().at_observed_times()
+    if observed.survey is not None:
+        return observed.at_observed_times()
     pieces, executor = observed.pieces(), observed.executor
-    given = observed.basis(n_modes), None, observed.products(n_modes), False
+    is_large = _is_large(observed.n_paths, observed.times, n_modes, executor)
+    given = observed.basis(n_modes), observed.products(n_modes), is_large
     parts = _map_pieces(_survey_and_collapse, pieces, observed.times, executor, *given)
     survey = observed.joined_survey(pieces, executor.map_persist(_entry, parts, 0), executor)
     surveyed = observed._replace(survey=survey)
-    rows = _joined(pieces, executor.map_persist(_entry, parts, 1), n_modes, False, executor)
     kept = surveyed.at_observed_times()
+    if is_large and survey.missing:
+        return kept
+    rows = _joined(pieces, executor.map_persist(_entry, parts, 1), n_modes, False, executor)
     if kept is not surveyed:
         rows = rows.changed(_at_times, np.isin(surveyed.times, kept.times))
     return kept._replace(collapsed=rows)
 
 
-def _survey_and_collapse(piece: list, *given: Any) -> tuple[PieceSurvey, Block]:
-    return survey_piece(piece[0]), _collapse_piece(piece, *given)
+def _survey_and_collapse(
+    piece: list, clocks: list[Array], modes: Array, products: Products | None, is_large: bool
+) -> tuple[PieceSurvey, Block | None]:
+    part = survey_piece(piece[0])
+    if part.survey.infinite or (is_large and part.survey.missing):
+        return part, None
+    return part, _collapse_piece(piece, clocks, modes, None, products, False)
 
 
 def _entry(parts: tuple, which: int) -> Any:
