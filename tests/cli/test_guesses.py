@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data.recognise import guess_boundary, guess_unit, recognise
+from spdelaw.data.recognise import guess_side, guess_unit, recognise
 from spdelaw.errors import DataError
 
 
@@ -59,14 +59,14 @@ def test_boundary():
     lon = np.arange(0.0, 360.0, 10.0)
     around = sl.as_fields(np.ones((3, 36)), times=[0, 1, 2], points=lon)
     around["x"].attrs["units"] = "degrees_east"
-    assert guess_boundary(around)[:2] == ("periodic", (0.0, 360.0))
+    assert guess_side(around)[:2] == ("periodic", (0.0, 360.0))
     x = np.linspace(0, np.pi, 9)
     pinned = sl.as_fields(np.tile(np.sin(x), (3, 1)), times=[0, 1, 2], points=x)
-    assert guess_boundary(pinned)[0] == "dirichlet"
+    assert guess_side(pinned)[0] == "dirichlet"
     free = sl.as_fields(np.tile(np.cos(x), (3, 1)), times=[0, 1, 2], points=x)
-    assert guess_boundary(free)[:2] == ("neumann", (0.0, np.pi))
+    assert guess_side(free)[:2] == ("neumann", (0.0, np.pi))
     with pytest.raises(DataError, match="at least two points"):
-        guess_boundary(free.isel(x=[0]))
+        guess_side(free.isel(x=[0]))
 
 
 def test_unit_follows_the_step():

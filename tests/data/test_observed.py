@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import spdelaw as sl
 from spdelaw.data import executors as executors_module
-from spdelaw.data.executors import LocalExecutor, as_executor, over_blocks, pieces_of
+from spdelaw.data.executors import LocalExecutor, as_executor, pieces_of
 from spdelaw.data.observed import Observed, observe, observed_fields
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError, DomainError, InputError
@@ -185,13 +185,15 @@ def scaled(block, factor):
 def test_results_come_in_the_order_of_the_blocks(pool):
     blocks = [np.full(3, i) for i in range(5)]
     with pool(2) if pool else contextlib.nullcontext() as executor:
-        results = over_blocks(scaled, blocks, 2.0, executor=executor)
+        results = as_executor(executor).map(scaled, blocks, 2.0)
     np.testing.assert_array_equal(results, [np.full(3, 2.0 * i) for i in range(5)])
 
 
 def test_lists_of_lazy_blocks_trees_and_what_is_no_executor():
     lazy = da.arange(4, chunks=2)
-    np.testing.assert_array_equal(over_blocks(scaled, [lazy], 3.0), [[0.0, 3.0, 6.0, 9.0]])
+    np.testing.assert_array_equal(
+        as_executor(None).map(scaled, [lazy], 3.0), [[0.0, 3.0, 6.0, 9.0]]
+    )
     assert LocalExecutor().map(lambda pair: pair[1] * pair[0].sum(), [[lazy, 2]]) == [12]
     for n in (1, 2, 3, 7):
         assert LocalExecutor().tree(operator.add, [[i] for i in range(n)]) == list(range(n))

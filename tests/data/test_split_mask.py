@@ -158,7 +158,7 @@ REFUSED = [
     (DataError, "fewer parts", lambda: split(fields(1).isel(time=[0, 1]), along="time")),
     *((InputError, "fraction", lambda f=f: mask(fields(), fraction=f))
       for f in (-0.1, 1, 1.5, np.nan, "half", None, True)),
-    (InputError, "random, rows, sensors, blocks", lambda: mask(fields(), "stripes")),
+    (InputError, "'random', 'rows', 'sensors', 'blocks'", lambda: mask(fields(), "stripes")),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.data import quality as quality_module
+from spdelaw.data import executors as executors_module
 from spdelaw.evaluation.checks import outside as outside_module
 from spdelaw.evaluation.checks import suite as suite_module
 from spdelaw.evaluation.gaps import filling as filling_module
@@ -121,7 +121,7 @@ def test_a_long_record_is_judged_in_parts_as_it_is_in_memory(case, monkeypatch):
     rows, make = CASES[case]
     data, words = make()
     # What may be in memory however short the record is.
-    monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(executors_module, "MIN_BLOCK_BYTES", 1)
     monkeypatch.setattr(outside_module, "MOST_ROWS", 10)
     monkeypatch.setattr(design_module, "COMPONENT_ROWS", data[..., 0].size // 20)
     law = fit(data, **words)
@@ -172,7 +172,7 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
     assert there["mean"].chunks[1] == (20,) * 7 + (11,)
     assert there.attrs == here.attrs
     memory["most"] = 0
-    monkeypatch.setattr(quality_module, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(executors_module, "MIN_BLOCK_BYTES", 1)
     with dask.config.set(scheduler="synchronous"):
         target = sl.write(there[["mean", "std"]], tmp_path / "full.zarr")
     stored = xr.open_zarr(target, consolidated=False)

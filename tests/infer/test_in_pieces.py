@@ -123,8 +123,9 @@ def test_a_record_in_chunks_of_times_has_the_law_and_likelihood_of_the_whole():
     np.testing.assert_allclose(whole.log_likelihood(lazy), whole.log_likelihood(record), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "n_passes"), [("complete", 1), ("noisy", 3), ("gappy", 2)])
-def test_passes_over_lazy_data(kind, n_passes, monkeypatch):
+@pytest.mark.parametrize("words", [{"mean": "zero", "nuisance": 0}, {}], ids=["stated", "default"])
+@pytest.mark.parametrize(("kind", "n_passes"), [("complete", 1), ("noisy", 1), ("gappy", 2)])
+def test_passes_over_lazy_data(kind, n_passes, words, monkeypatch):
     """Every block but those of the first paths is computed as often as there are passes."""
     noise = 0.05 * np.random.default_rng(1).standard_normal(COMPLETE.shape)
     data = {"complete": COMPLETE, "noisy": COMPLETE + noise, "gappy": GAPPY}[kind]
@@ -138,5 +139,5 @@ def test_passes_over_lazy_data(kind, n_passes, monkeypatch):
     blocks = da.from_array(data.values, chunks=(4, -1, -1))
     lazy = blocks.map_blocks(counted, dtype=float, meta=np.zeros((0, 0, 0)))
     with dask.config.set(scheduler="synchronous"):
-        fit(data.copy(data=lazy), 3, nuisance=0)
+        sl.fit(data.copy(data=lazy), INTERVAL, 3, **words)
     assert [n_computed[i] for i in range(1, 6)] == [n_passes] * 5

@@ -1,5 +1,7 @@
 """Collapse and statistics of pieces against those of the whole, at fixed laws."""
 
+import collections
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -7,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.statespace.cases import basis, parameters
 
+import spdelaw as sl
 from spdelaw.data import executors as pieces_module
 from spdelaw.data.executors import LocalExecutor, Pieces, pieces_of
+from spdelaw.data.observed import observe
 from spdelaw.statespace import collapse as collapse_module
 from spdelaw.statespace import condense as condense_module
 from spdelaw.statespace.collapse import collapse, first_paths, rotate
-from spdelaw.statespace.condense import collapse_pieces, statistics_of_pieces
+from spdelaw.statespace.condense import collapse_pieces, condensed, statistics_of_rows
 from spdelaw.statespace.likelihood import evaluate_likelihood
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 from spdelaw.statespace.statistics import collect
@@ -69,14 +73,16 @@ def test_likelihood_and_score_do_not_see_the_pieces(path, time, missing, weighte
 def test_statistics_do_not_see_the_pieces(path, time, pairs):
     array = values(0.0)
     one = collect([array], TIMES, np.linalg.pinv(PHI), PHI, pairs=pairs)
-    two = statistics_of_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor(), pairs=pairs)
+    rows = collapse_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor())
+    two = statistics_of_rows(rows, TIMES, PHI, pairs=pairs)
     for name in ("first", "square", "cross", "skip", "start_spread", "energy", "outside"):
         np.testing.assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-10, atol=1e-10)
     assert two.n_values == one.n_values
     if pairs:
         same(one.of_pairs, two.of_pairs, atol=1e-10)
     array[7, 5, 2] = np.nan
-    assert statistics_of_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor()) is None
+    gappy = collapse_pieces(cut(array, path, time), TIMES, PHI, LocalExecutor())
+    assert statistics_of_rows(gappy, TIMES, PHI) is None
 
 
 def test_modes_are_decoupled_where_memory_is_short(monkeypatch):
@@ -87,3 +93,39 @@ def test_modes_are_decoupled_where_memory_is_short(monkeypatch):
     assert one.decoupled
     assert two.decoupled
     same(evaluate_likelihood(one, DIAGONAL), evaluate_likelihood(two, DIAGONAL))
+
+
+def test_one_pass_gives_the_survey_and_the_rows():
+    """Times without an observation are dropped from both."""
+    points = np.linspace(0.0, np.pi, 8)
+    array = np.random.default_rng(1).standard_normal((5, len(TIMES), 8))
+    array[:, 3], array[2, 4, 1] = np.nan, np.nan
+    fields = sl.as_fields(array, times=TIMES, points=points)
+    n_reads = collections.Counter()
+
+    def counted(block, block_info=None):
+        n_reads[tuple(block_info[0]["chunk-location"])] += 1
+        return block
+
+    lazy = da.from_array(array, chunks=(2, 3, -1)).map_blocks(counted, meta=np.zeros((0, 0, 0)))
+    domain = sl.Interval(0, np.pi)
+    observed = condensed(observe(fields.copy(data=lazy), domain), 3)
+    assert set(n_reads.values()) == {1}
+    assert observed.survey.missing == 1
+    np.testing.assert_array_equal(observed.times, np.delete(TIMES, 3))
+    whole = collapse(np.delete(array, 3, axis=1), observed.times, observed.basis(3))
+    assert observed.collapsed.n_values == whole.n_values
+    assert observed.collapsed.misfit == pytest.approx(whole.misfit, rel=1e-10)
+    rows = [np.concatenate([b.estimate for b in c.blocks], -1) for c in (whole, observed.collapsed)]
+    order = [np.concatenate([b.paths for b in c.blocks]) for c in (whole, observed.collapsed)]
+    one, two = (r[..., np.argsort(o)] for r, o in zip(rows, order, strict=True))
+    np.testing.assert_allclose(two, one, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_large_data_are_collapsed_in_the_first_pass_where_they_are_complete(missing, monkeypatch):
+    monkeypatch.setattr(condense_module, "MOST_BYTES", 1.0)
+    fields = sl.as_fields(values(missing), times=TIMES, points=np.linspace(0.1, 3.0, len(PHI)))
+    observed = condensed(observe(fields.chunk(path=4, time=3), sl.Interval(0, np.pi)), 2)
+    assert observed.survey.missing == int(np.isnan(fields.values).sum())
+    assert (observed.collapsed is None) == (missing > 0)

@@ -14,7 +14,7 @@ from spdelaw.cli.options import Numbers, Pair, PositiveFloat
 from spdelaw.cli.values import refused
 from spdelaw.data.fields import canonical
 from spdelaw.data.io.safe_files import read_regular
-from spdelaw.data.recognise import Side, guess_boundary, guess_side
+from spdelaw.data.recognise import Side, guess_side
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -175,7 +175,7 @@ def _choose_interval_or_box(
         source = STORED if given is None else f"from --{what}"
         return ChosenDomain(_interval_or_box(ends, words or old), f"{what} {source}")
     ordered = canonical(fields, dims)
-    guesses = [guess_side(ordered, d) for d in dims] if is_box else [guess_boundary(ordered)]
+    guesses = [guess_side(ordered, d) for d in dims]
     kinds = words or tuple(side.boundary for side in guesses)
     if ends is None:
         pairs = zip(dims, guesses, kinds, strict=True)

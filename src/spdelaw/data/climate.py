@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,14 +67,8 @@ class Climate(NamedTuple):
         rows = coefficients[self._group_index(times)]
         return rows + np.outer(self._trend_time(times), coefficients[-1]) if self.detrend else rows
 
-    def learn(self, times: Array, values: Array) -> Array:
-        """B from values (P, T, M) of all paths; NaN at points without observations."""
-        if self.anomalies == "dayofyear":
-            return regress(self._harmonic_design(times), values)
-        return self._learn_groups(lambda sums: sums(times, values))
-
-    def learn_in_blocks(self, total: Total) -> Array:
-        """B from sums over blocks of paths and times, so that fields are never whole in memory."""
+    def learn(self, total: Total) -> Array:
+        """B from sums over blocks of paths and times; NaN at points without observations."""
         if self.anomalies == "dayofyear":
             return solve_normal(*total(self._normal_sums))
         return self._learn_groups(total)
@@ -180,7 +174,11 @@ def solve_normal(pairs: Array, product: Array) -> Array:
     ranks = np.linalg.matrix_rank(matrices, hermitian=True)
     full_rank = ranks == n
     if not full_rank.any() and ranks.any():
-        raise _underdetermined_error(n, int(ranks.max()), int(matrices[ranks.argmax(), 0, 0]))
+        expected = f"times that determine {n} coefficients of climatology and trend"
+        n_seen = int(matrices[ranks.argmax(), 0, 0])
+        got = f"at most {ranks.max()}, at a point of {n_seen} values"
+        fix = "observe all parts of a year, or use anomalies='mean'"
+        raise DataError("data", expected=expected, got=got, fix=fix)
     out = np.full(product.shape, np.nan)
     out[:, full_rank] = np.linalg.solve(matrices[full_rank], product.T[full_rank][..., None])[
         ..., 0
@@ -188,61 +186,11 @@ def solve_normal(pairs: Array, product: Array) -> Array:
     return out
 
 
-def _underdetermined_error(n_columns: int, rank: int, n_seen: int) -> DataError:
-    expected = f"times that determine {n_columns} coefficients of climatology and trend"
-    got = f"at most {rank}, at a point of {n_seen} values"
-    fix = "observe all parts of a year, or use anomalies='mean'"
-    return DataError("data", expected=expected, got=got, fix=fix)
-
-
-def regress(design: Array, values: Array) -> Array:
-    """B from values (P, T, M) of all paths, (n_columns, M); NaN with too few values."""
-    n_columns, best = design.shape[1], (0, 0)
-    rows = np.tile(design, (len(values), 1))
-    table = values.reshape(len(rows), -1)
-    out = np.full((n_columns, table.shape[1]), np.nan)
-    for observed, points in _points_by_gap_pattern(~np.isnan(table)):
-        if not observed.any():
-            continue
-        solution, _, rank, _ = np.linalg.lstsq(
-            rows[observed], table[np.ix_(observed, points)], rcond=None
-        )
-        best = max(best, (int(rank), int(observed.sum())))
-        if rank == n_columns:
-            out[:, points] = solution
-    if 0 < best[0] < n_columns:
-        raise _underdetermined_error(n_columns, *best)
-    return out
-
-
-def _points_by_gap_pattern(observed: Array) -> Iterator[tuple[Array, Array]]:
-    """Observed rows, with the points at which exactly these rows are observed.
-
-    A grid has few patterns, such as all and none, so that one factorisation serves many points.
-    """
-    packed = np.packbits(observed, axis=0).T
-    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(which.reshape(-1)))[:-1])
-    for at, points in zip(first, groups, strict=True):
-        yield observed[:, at], points
-
-
-def deviations(standardise: str | None, residual: Array, area: Array) -> Array:
-    """Scale s of the residual, (P, T, M): one, that of each point, or one by area for all.
+def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array) -> Array:
+    """Scale s from sums of squared residuals at each point: one, of each point, or by area for all.
 
     NaN at points without observations.
     """
-    return scale_of(standardise, *squares_of(residual), area)
-
-
-def squares_of(residual: Array) -> tuple[Array, Array]:
-    """Sum of squared residuals at each point, and their number; (M,) each."""
-    return np.nansum(residual**2, (0, 1)), (~np.isnan(residual)).sum((0, 1))
-
-
-def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array) -> Array:
-    """`deviations` from sums of squares."""
     if standardise == "point":
         std = np.sqrt(square / np.maximum(n_seen, 1))
         scale = np.where(std > 0, std, 1.0)
@@ -253,38 +201,37 @@ def scale_of(standardise: str | None, square: Array, n_seen: Array, area: Array)
     return np.where(n_seen > 0, scale, np.nan)
 
 
-# ---------- Climatology and scale of lazy fields, from sums over blocks of paths and times
+# ---------- Climatology and scale of fields, from sums over blocks of paths and times
 #
 # One pass for the means of groups, one more for a line in time, one more for a scale. Offsets are
-# taken off where a block is read, so that neither fields nor their climatology are ever whole.
+# taken off where a block is read, so that neither lazy fields nor their climatology are ever whole.
 
 
-def learn_in_blocks(
+def learn_climate(
     climate: Climate, standardise: str | None, fields: xr.DataArray, places: Places, area: Array
 ) -> tuple[Array, Array]:
-    """Coefficients (K, M) and scale (M,) of lazy fields."""
+    """Coefficients (K, M) and scale (M,) of fields."""
     times = np.asarray(fields["time"].values)
     pieces = pieces_of(places.flatten(fields.variable._data))
 
     def total(sums: Callable[[Array, Array], tuple[Array, ...]]) -> tuple[Array, ...]:
         totals: tuple[Array, ...] = ()
-        for block in pieces.blocks:
-            for piece, time_slice in zip(block, pieces.times, strict=True):
-                block_sums = sums(times[time_slice], piece.compute())
-                totals = (
-                    tuple(a + b for a, b in zip(totals, block_sums, strict=True))
-                    if totals
-                    else block_sums
-                )
+        for (_, rows), values in pieces.read():
+            terms = sums(times[rows], values)
+            totals = tuple(map(np.add, totals, terms)) if totals else terms
         return totals
 
-    coefficients = climate.learn_in_blocks(total)
+    coefficients = climate.learn(total)
 
     def squares(block_times: Array, values: Array) -> tuple[Array, ...]:
-        return squares_of(values - climate.offset(block_times, coefficients))
+        residual = values - climate.offset(block_times, coefficients)
+        counts = ((~np.isnan(x)).sum((0, 1)) for x in (residual, values))
+        return np.nansum(residual**2, (0, 1)), *counts
 
-    square, n_seen = total(squares)
-    return coefficients, scale_of(standardise, square, n_seen, area)
+    square, n_seen, n_observed = total(squares)
+    scale = scale_of(standardise, square, n_seen, area)
+    too_few = np.isnan(scale) & (n_observed > 0)  # to determine their climatology
+    return coefficients, np.where(too_few, 1.0, scale)
 
 
 def apply_in_blocks(

@@ -66,22 +66,19 @@ def to_numbers(times: xr.Variable, unit: str | None, origin: Any = None) -> xr.V
 
     The attribute ``units`` of the result tells the unit and, for dates, the origin.
     """
-    step = _UNIT_STEPS[unit or DEFAULT_UNIT]
+    step, attrs = _UNIT_STEPS[unit or DEFAULT_UNIT], {"units": unit or DEFAULT_UNIT}
     if times.dtype.kind == "m":
-        return _as_variable(times, times.values / step, {"units": unit or DEFAULT_UNIT})
-    if not is_date(times):
+        numbers = times.values / step
+    elif not is_date(times):
         return times.copy(deep=False) if unit is None else _with_unit(times, unit)
-    origin = earliest(times) if origin is None else origin
-    elapsed = _elapsed(times.values, origin) / step
-    since = {
-        "units": f"{unit or DEFAULT_UNIT} since {_iso(origin)}",
-        "calendar": _calendar_name(origin),
-    }
-    return _as_variable(times, elapsed, since)
-
-
-def _as_variable(times: xr.Variable, values: np.ndarray, attrs: dict[str, str]) -> xr.Variable:
-    return xr.Variable(times.dims, values, {**times.attrs, **attrs})
+    else:
+        origin = earliest(times) if origin is None else origin
+        numbers = _elapsed(times.values, origin) / step
+        is_numpy = isinstance(origin, np.datetime64)
+        first = np.datetime_as_string(origin, unit="auto") if is_numpy else origin.isoformat()
+        attrs["units"] += f" since {first}"
+        attrs["calendar"] = str(getattr(origin, "calendar", "proleptic_gregorian"))
+    return xr.Variable(times.dims, numbers, {**times.attrs, **attrs})
 
 
 def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
@@ -105,16 +102,6 @@ def _elapsed(values: np.ndarray, origin: Any) -> np.ndarray:
     return np.array(differences, dtype="timedelta64[us]").reshape(values.shape)
 
 
-def _iso(date: Any) -> str:
-    if isinstance(date, np.datetime64):
-        return str(np.datetime_as_string(date, unit="auto"))
-    return str(date.isoformat())
-
-
-def _calendar_name(date: Any) -> str:
-    return str(getattr(date, "calendar", "proleptic_gregorian"))
-
-
 def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     """Numbers as the dates that the attributes ``units`` and ``calendar`` make of them.
 
@@ -130,9 +117,11 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
     try:
         dates = decoded_dates(xr.Dataset({"time": coded}))["time"].values
-        return (
-            _rounded_to_milliseconds(dates) if units.split(" since ")[0] in COARSE_UNITS else dates
-        )
+        if dates.dtype.kind == "M" and units.split(" since ")[0] in COARSE_UNITS:
+            # To the millisecond: half an hour in days is no finite binary fraction.
+            dates = (dates + np.timedelta64(500, "us")).astype("datetime64[ms]")
+            dates = dates.astype("datetime64[ns]")
+        return dates
     except (ImportError, ValueError, OverflowError) as error:
         expected = "dates that xarray can decode"
         fix = "check units and calendar of the time coordinate"
@@ -144,13 +133,6 @@ def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xr.SerializationWarning)
         return xr.decode_cf(dataset, decode_timedelta=False)
-
-
-def _rounded_to_milliseconds(dates: np.ndarray) -> np.ndarray:
-    """Dates to the millisecond: half an hour in days is no finite binary fraction."""
-    if dates.dtype.kind != "M":
-        return dates
-    return (dates + np.timedelta64(500, "us")).astype("datetime64[ms]").astype("datetime64[ns]")
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -172,14 +154,10 @@ def _same_kind_of_date(values: np.ndarray, origin: Any) -> np.ndarray:
         return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
     if values.dtype.kind not in "MUT":
         return values
-    moments = values.astype("datetime64[s]")
-    return np.array([_in_calendar(moment.item(), origin) for moment in moments])
-
-
-def _in_calendar(moment: Any, origin: Any) -> Any:
-    """A Gregorian date as a date in the calendar of the origin, such as one of 360 days."""
-    parts = {k: getattr(moment, k) for k in ("year", "month", "day", "hour", "minute", "second")}
-    return origin.replace(**parts, microsecond=0)
+    units = ("year", "month", "day", "hour", "minute", "second")
+    moments = values.astype("datetime64[s]").tolist()  # as dates in the calendar of the origin
+    parts = [{unit: getattr(moment, unit) for unit in units} for moment in moments]
+    return np.array([origin.replace(**part, microsecond=0) for part in parts])
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:
@@ -264,12 +242,29 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
 
 def go_on(last: float, step: Step, clock: Mapping[str, Any], n_steps: int) -> Array:
     """The times after the last one of a record, as numbers on its clock."""
-    ahead = np.arange(1, n_steps + 1)
     if step.months is None:
-        return last + step.length * ahead
-    date = to_dates(np.array([last]), clock)
-    dates = [_months_later(date, step.months * int(k), step.day) for k in ahead]
-    return from_dates(np.concatenate(dates), clock)
+        return last + step.length * np.arange(1, n_steps + 1)
+    date = xr.DataArray(to_dates(np.array([last]), clock), dims="time")
+    midnight = date.dt.floor("D")
+    within, day = date.values - midnight.values, int(date.dt.day[0])
+    months = xr.date_range(
+        (midnight.values - _days(date, day - 1))[0],
+        periods=n_steps + 1,
+        freq=f"{step.months}MS",
+        use_cftime=date.dtype.kind == "O",
+    )
+    first = xr.DataArray(months[1:], dims="time")
+    length = first.dt.days_in_month.values
+    if step.day == "middle":
+        return from_dates(first.values + _days(date, length / 2), clock)
+    days = length - 1 if step.day == "last" else np.minimum(day, length) - 1
+    return from_dates(first.values + _days(date, days) + within, clock)
+
+
+def _days(like: xr.DataArray, n: Any) -> Any:
+    """Durations of n days, which can be added to dates such as these."""
+    seconds = np.round(86400 * np.atleast_1d(n)).astype("timedelta64[s]")
+    return seconds.astype(object) if like.dtype.kind == "O" else seconds
 
 
 def _step_in_months(times: Array, clock: Mapping[str, Any]) -> Step | None:
@@ -301,35 +296,6 @@ def _step_in_months(times: Array, clock: Mapping[str, Any]) -> Step | None:
 def _days_in_clock_units(clock: Mapping[str, Any], n: float) -> float:
     """``n`` days in the unit of the clock."""
     return float(n * (np.timedelta64(1, "D") / unit_step(str(clock["units"]).split(" since ")[0])))
-
-
-def _months_later(date: Array, months: int, day: str) -> Array:
-    """The date ``months`` later, by the rule of its record."""
-    calendar = xr.DataArray(date, dims="time").dt
-    count = int(calendar.month[0]) - 1 + months
-    year, month = int(calendar.year[0]) + count // 12, count % 12 + 1
-    first = _first_of_month(date[0], year, month)
-    length = int(xr.DataArray(np.array([first]), dims="time").dt.days_in_month[0])
-    within = (
-        float(calendar.hour[0]) / 24
-        + float(calendar.minute[0]) / 1440
-        + float(calendar.second[0]) / 86400
-    )
-    number = {"same": min(int(calendar.day[0]), length), "last": length}.get(day)
-    days = length / 2 if number is None else number - 1 + within
-    return np.array([first + _duration(date[0], days)])
-
-
-def _first_of_month(like: Any, year: int, month: int) -> Any:
-    if isinstance(like, np.datetime64):
-        return np.datetime64(f"{year:04d}-{month:02d}-01", "ns")
-    return like.replace(year=year, month=month, day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def _duration(like: Any, days: float) -> Any:
-    if isinstance(like, np.datetime64):
-        return np.timedelta64(round(days * 86400), "s")
-    return timedelta(seconds=round(days * 86400))
 
 
 # ---------- Clocks of single paths: one matrix of times without gaps

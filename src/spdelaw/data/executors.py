@@ -21,21 +21,6 @@ from spdelaw.errors import ExecutorError, InputError
 # afterwards. A block is any object, or a lazy one (Dask) that is read where the function runs.
 
 
-def over_blocks(
-    function: Callable, blocks: Sequence, *parameters: Any, executor: Any = None
-) -> list:
-    """``[function(block, *parameters) for block in blocks]`` where the executor runs.
-
-    Args:
-        function: of a block and the parameters; importable by name where processes run it.
-        blocks: arrays, lazy arrays, or anything else.
-        parameters: the same for every block.
-        executor: None for here, anything with ``map`` (a ``ThreadPoolExecutor``), or a Dask
-            ``Client``.
-    """
-    return as_executor(executor).map(function, blocks, *parameters)
-
-
 class Executor(abc.ABC):
     """Computes functions of blocks."""
 
@@ -223,6 +208,12 @@ class Pieces(NamedTuple):
         """All pieces, block after block."""
         return [piece for block in self.blocks for piece in block]
 
+    def read(self) -> Iterator[tuple[tuple[slice, slice], np.ndarray]]:
+        """Paths and times of each piece, and its values, one after the other."""
+        for paths, block in zip(self.paths, self.blocks, strict=True):
+            for times, piece in zip(self.times, block, strict=True):
+                yield (paths, times), loaded(piece)
+
     def by_block(self, results: Sequence[Any]) -> list[list[Any]]:
         """Results for each piece, by block of paths."""
         n = len(self.times)
@@ -233,21 +224,21 @@ def pieces_of(values: Any) -> Pieces:
     """The pieces in which values are stored.
 
     Args:
-        values: (P, T, M), a Dask array, or a NumPy array that is cut in paths alone.
+        values: (P, T, ...), a Dask array, or another one that is cut in paths alone.
     """
-    if isinstance(values, np.ndarray):
+    if not is_lazy(values):
+        values = np.asarray(values)
         step = max(1, -(-len(values) // MAX_CUTS))
         paths = [slice(i, min(i + step, len(values))) for i in range(0, len(values), step)]
-        return Pieces(
-            [[values[path_slice]] for path_slice in paths], paths, [slice(0, values.shape[1])]
-        )
+        blocks = [[values[path_slice]] for path_slice in paths]
+        return Pieces(blocks, paths, [slice(0, values.shape[1])])
     import dask
 
     chunks = values.to_delayed()
-    groups = _chunk_ranges(values.chunks[0], 8.0 * values.shape[1] * values.shape[2])
-    join = dask.delayed(_concatenated, pure=False)
+    groups = _chunk_ranges(values.chunks[0], 8.0 * np.prod(values.shape[1:]))
+    join = dask.delayed(np.block, pure=False)
     pieces = [
-        [join(chunks[first:last, t].tolist()) for t in range(chunks.shape[1])]
+        [join(chunks[first:last, t : t + 1].tolist()) for t in range(chunks.shape[1])]
         for first, last in groups
     ]
     ends = np.cumsum([0, *values.chunks[0]])
@@ -270,9 +261,3 @@ def slices_of(sizes: Sequence[int]) -> list[slice]:
     """Chunks of these sizes, one after the other."""
     ends = np.cumsum([0, *sizes])
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
-
-
-def _concatenated(chunks: list[list[np.ndarray]]) -> np.ndarray:
-    """Chunks (path, point) of the same times in one array."""
-    rows = [row[0] if len(row) == 1 else np.concatenate(row, axis=-1) for row in chunks]
-    return np.asarray(rows[0] if len(rows) == 1 else np.concatenate(rows))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.clock import check_unit, earliest, is_date, to_numbers
+from spdelaw.data.clock import check_unit, on_clock, to_dates
+from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import (
     FIELD,
     PATH,
@@ -24,7 +25,6 @@ from spdelaw.data.layout import (
     order_time,
 )
 from spdelaw.data.names import standardise_names, with_places
-from spdelaw.data.quality import Index, Observer, Values, sweep
 from spdelaw.domains.places import VARIABLE
 from spdelaw.errors import DataError
 
@@ -136,14 +136,10 @@ def _time_coordinate(times: Any) -> dict[str, xr.Variable]:
     values: Any = times.values if isinstance(times, xr.DataArray) else times
     if getattr(values, "tz", None) is not None:  # dates of pandas with a time zone, as UTC
         values = values.tz_convert("UTC").tz_localize(None)
-    per_path = getattr(values, "ndim", 1) == 2 or _is_nested(values)
-    if per_path:
+    nested = isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
+    if nested or getattr(values, "ndim", 1) == 2:
         return {PATH_TIME: _coordinate("times", (PATH, TIME), values)}
     return {TIME: _coordinate("times", (TIME,), values)}
-
-
-def _is_nested(values: Any) -> bool:
-    return isinstance(values, list | tuple) and any(np.ndim(entry) > 0 for entry in values)
 
 
 def _point_coordinates(
@@ -156,19 +152,16 @@ def _point_coordinates(
             fix = "one row per point, one column per spatial dim"
             raise DataError("points", expected=expected, got=f"shape {table.shape}", fix=fix)
         return {dim: _coordinate("points", (POINT,), table[:, i]) for i, dim in enumerate(dims)}
-    columns = _axes_by_dim(points, dims)
+    if isinstance(points, Mapping):
+        columns = [points[dim] for dim in dims if dim in points]
+    else:
+        columns = [points] if len(dims) == 1 else list(points)
     if len(columns) != len(dims):
         expected = f"one sequence for each of {', '.join(dims)}"
         fix = "pass points=(y, x) or points={'y': y, 'x': x}"
         raise DataError("points", expected=expected, got=f"{len(columns)} of them", fix=fix)
     pairs = zip(dims, columns, strict=True)
     return {dim: _coordinate("points", (dim,), column) for dim, column in pairs}
-
-
-def _axes_by_dim(points: Any, dims: tuple[str, ...]) -> list[Any]:
-    if isinstance(points, Mapping):
-        return [points[dim] for dim in dims if dim in points]
-    return [points] if len(dims) == 1 else list(points)
 
 
 def _is_grid(points: Any, dims: tuple[str, ...]) -> bool:
@@ -289,15 +282,31 @@ def canonical(
     return fields if fields.dtype == np.float64 else fields.astype(np.float64)
 
 
-def check_values(fields: xr.DataArray, *observers: Observer) -> Values:
-    """Check values in one pass, shared with any other observers of the same pass."""
-    values = _QuickValues()
-    padding = [_Padding(fields[PATH_TIME].values)] if PATH_TIME in fields.coords else []
-    sweep(fields.variable, values, *padding, *observers)
-    _check_finite(fields, values)
-    for observer in padding:
-        observer.check()
-    return values
+def check_values(fields: xr.DataArray) -> None:
+    """Refuse infinite values, fields without a value, and data without a time; one pass."""
+    missing, infinite, first = 0, 0, cast("tuple[float, ...]", (np.inf,))
+    for where, block in pieces_of(fields.variable.data).read():
+        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
+        # they only cost the slower look.
+        flat = block.reshape(-1)
+        if np.isfinite(np.vdot(flat, flat)):
+            continue
+        missing += int(np.isnan(block).sum())
+        places = np.argwhere(np.isinf(block))
+        if len(places):
+            places[:, :2] += [where[0].start, where[1].start]
+            infinite, first = infinite + len(places), min(first, tuple(places[0].tolist()))
+    if infinite:
+        index = ", ".join(f"{dim}={i}" for dim, i in zip(fields.dims, first, strict=True))
+        got = f"{infinite} infinite, the first at index {index}"
+        fix = "if they mean missing: data.where(np.isfinite(data))"
+        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
+    if missing == fields.size:
+        expected = "at least one known value"
+        fix = "check the variable, the selection and the fill value of the file"
+        raise DataError("values", expected=expected, got=f"{missing} times NaN", fix=fix)
+    if PATH_TIME in fields.coords:
+        _check_padding(fields)
 
 
 def _check_kind(array: Any) -> None:
@@ -317,58 +326,15 @@ def _check_kind(array: Any) -> None:
     raise DataError("values", expected="real numbers", got=f"dtype {array.dtype}", fix=fix)
 
 
-def _check_finite(fields: xr.DataArray, values: Values) -> None:
-    if values.first_infinite is not None:
-        pairs = zip(fields.dims, values.first_infinite, strict=True)
-        first_index = ", ".join(f"{dim}={i}" for dim, i in pairs)
-        got = f"{values.infinite} infinite, the first at index {first_index}"
-        fix = "if they mean missing: data.where(np.isfinite(data))"
-        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
-    if values.missing == values.size:
-        expected = "at least one known value"
-        fix = "check the variable, the selection and the fill value of the file"
-        raise DataError("values", expected=expected, got=f"{values.size} times NaN", fix=fix)
-
-
-class _QuickValues(Values):
-    """The same counts; blocks without NaN and infinity are recognised by one fast product."""
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
-        # they only cost the slower look.
-        flat = block.reshape(-1)
-        if np.isfinite(np.vdot(flat, flat)):
-            self.size += block.size
-        else:
-            super().update(index, block)
-
-
-class _Padding:
-    """Observer: where a path has no time, it has no data."""
-
-    def __init__(self, times: np.ndarray) -> None:
-        self._padded = np.isnan(times)
-        self._wrong: tuple[int, int] | None = None
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        padded = self._padded[index]
-        observed = ~np.isnan(block).all(axis=tuple(range(2, block.ndim)))
-        places = np.argwhere(padded & observed)
-        if self._wrong is None and len(places):
-            self._wrong = (
-                int(places[0, 0] + index[0].start),
-                int(places[0, 1] + index[1].start),
-            )
-
-    def check(self) -> None:
-        """Raise if there are data at a time that is NaN."""
-        if self._wrong is not None:
-            expected = "a time for every row of data"
-            got = "data at a time that is NaN, at index path={}, time={}".format(*self._wrong)
-            fix = "give the time, or set these data to NaN"
-            raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
+def _check_padding(fields: xr.DataArray) -> None:
+    """Where a path has no time, it has no data."""
+    has_data = fields.notnull().any(fields.dims[2:])
+    wrong = np.argwhere((has_data & fields[PATH_TIME].isnull()).values)
+    if len(wrong):
+        expected = "a time for every row of data"
+        got = "data at a time that is NaN, at index path={}, time={}".format(*wrong[0])
+        fix = "give the time, or set these data to NaN"
+        raise DataError("coordinate 'path_time'", expected=expected, got=got, fix=fix)
 
 
 # ---------- Standard deviations of single values, kept as a coordinate of the fields
@@ -484,76 +450,73 @@ def stack(
         array([[0. , 1. , nan],
                [0. , 0.5, 2. ]])
     """
-    names, unit = check_dims(dims), check_unit(time_unit)
-    singles = [
-        _check_single_path(i, path, names, unit) for i, path in enumerate(_check_list(paths))
-    ]
-    singles = _on_one_clock(singles, unit)
-    _check_same_points(singles, names)
-    if not all(np.array_equal(one[TIME], singles[0][TIME]) for one in singles):
-        n_times = max(one.sizes[TIME] for one in singles)
-        singles = [_pad_path(one, n_times) for one in singles]
-    return as_fields(_concatenate_paths(singles), dims=names)
-
-
-def _check_list(paths: Any) -> list[xr.DataArray]:
-    fine = not isinstance(paths, xr.DataArray) and isinstance(paths, Sequence) and len(paths) > 0
+    names = check_dims(dims)
+    fine = isinstance(paths, Sequence) and len(paths) > 0
     if not fine or not all(isinstance(path, xr.DataArray) for path in paths):
         expected = "a list of DataArrays, one per path"
         fix = "fields that are one array already go to as_fields"
         raise DataError("paths", expected=expected, got=type(paths).__name__, fix=fix)
-    return list(paths)
+    singles = [_check_single_path(i, path, names, time_unit) for i, path in enumerate(paths)]
+    singles = _on_one_clock(singles)
+    for i, one in enumerate(singles):
+        for dim in names:
+            if not np.array_equal(one[dim], singles[0][dim]):
+                raise DataError(
+                    f"paths[{i}], coordinate '{dim}'",
+                    expected=f"the {singles[0][dim].size} points of paths[0]",
+                    got=f"{one[dim].size} points, not the same",
+                    fix=f"interpolate it: path.interp({dim}=points), or mark gaps with NaN: "
+                    f"path.reindex({dim}=points)",
+                )
+    if not all(np.array_equal(one[TIME], singles[0][TIME]) for one in singles):
+        n_times = max(one.sizes[TIME] for one in singles)
+        singles = [_pad_path(one, n_times) for one in singles]
+    labels = [one[PATH].values[0] for one in singles]
+    if len({type(label) for label in labels}) > 1 or len(set(labels)) < len(labels):
+        labels = list(range(len(singles)))
+    joined = xr.concat(
+        singles, PATH, coords="different", compat="equals", join="exact", combine_attrs="override"
+    )
+    return as_fields(joined.assign_coords({PATH: labels}), dims=names)
 
 
 def _check_single_path(
     position: int, path: xr.DataArray, dims: tuple[str, ...], unit: str | None
 ) -> xr.DataArray:
-    """A path with dims (path, time, *dims), its dates still dates."""
-    dated = TIME in path.coords and is_date(path[TIME].variable)
+    """A path with dims (path, time, *dims)."""
     try:
         one = as_fields(path, dims=dims, time_unit=unit)
     except DataError as error:
-        raise DataError(
-            f"paths[{position}], {error.what}",
-            expected=error.expected,
-            got=error.got,
-            fix=error.fix,
-        ) from error
+        where = f"paths[{position}], {error.what}"
+        words = {"expected": error.expected, "got": error.got, "fix": error.fix}
+        raise DataError(where, **words) from error
     if one.sizes[PATH] != 1 or PATH_TIME in one.coords:
         expected = "one path with its times in 'time'"
         got = f"{one.sizes[PATH]} paths" + (" with path_time" if PATH_TIME in one.coords else "")
         fix = 'for arrays of several paths: xarray.concat(arrays, "path")'
         raise DataError(f"paths[{position}]", expected=expected, got=got, fix=fix)
-    return one.assign_coords({TIME: path[TIME].sortby(TIME).variable}) if dated else one
+    return one
 
 
-def _on_one_clock(singles: list[xr.DataArray], unit: str | None) -> list[xr.DataArray]:
-    times = [one[TIME].variable.to_base_variable() for one in singles]
-    dated = {is_date(time) for time in times}
-    units = {str(time.attrs.get("units")) for time in times}
+def _on_one_clock(singles: list[xr.DataArray]) -> list[xr.DataArray]:
+    """Paths whose dates count from the earliest of all."""
+    clocks = [one[TIME].attrs for one in singles]
+    units = {str(clock.get("units")) for clock in clocks}
+    dated = {" since " in unit for unit in units}
     if len(dated) > 1 or (dated == {False} and len(units) > 1):
         expected = "times of one kind in all paths"
         got = "dates and numbers" if len(dated) > 1 else f"units {', '.join(sorted(units))}"
         fix = "convert the times of all paths to the same unit first"
         raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
-    if dated == {True}:
-        origin = min(earliest(time) for time in times)
-        times = [to_numbers(time, unit, origin) for time in times]
-    return [one.assign_coords({TIME: time}) for one, time in zip(singles, times, strict=True)]
-
-
-def _check_same_points(singles: list[xr.DataArray], dims: tuple[str, ...]) -> None:
-    first = singles[0]
-    for i, one in enumerate(singles):
-        for dim in dims:
-            if not np.array_equal(one[dim], first[dim]):
-                raise DataError(
-                    f"paths[{i}], coordinate '{dim}'",
-                    expected=f"the {first[dim].size} points of paths[0]",
-                    got=f"{one[dim].size} points, not the same",
-                    fix=f"interpolate it: path.interp({dim}=points), or mark gaps with NaN: "
-                    f"path.reindex({dim}=points)",
-                )
+    if len(units) < 2:
+        return singles
+    starts = [
+        to_dates(one[TIME].values[:1], clock)[0] for one, clock in zip(singles, clocks, strict=True)
+    ]
+    first = clocks[min(range(len(starts)), key=starts.__getitem__)]
+    return [
+        on_clock(one, {k: first[k] for k in ("units", "calendar") if k in first}) for one in singles
+    ]
 
 
 def _pad_path(one: xr.DataArray, n_times: int) -> xr.DataArray:
@@ -564,13 +527,3 @@ def _pad_path(one: xr.DataArray, n_times: int) -> xr.DataArray:
     counted = one.assign_coords({TIME: np.arange(times.size, dtype=float)})
     counted = counted.reindex({TIME: np.arange(n_times, dtype=float)})
     return counted.assign_coords({PATH_TIME: ((PATH, TIME), row, times.attrs)})
-
-
-def _concatenate_paths(singles: list[xr.DataArray]) -> xr.DataArray:
-    labels = [one[PATH].values[0] for one in singles]
-    if len({type(label) for label in labels}) > 1 or len(set(labels)) < len(labels):
-        labels = list(range(len(singles)))
-    joined = xr.concat(
-        singles, PATH, coords="different", compat="equals", join="exact", combine_attrs="override"
-    )
-    return joined.assign_coords({PATH: labels})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -122,25 +124,16 @@ def join_in_time(pieces: Sequence[PieceSurvey]) -> Survey:
     span = most - least
     change = float(np.nanmax(span)) if not np.isnan(span).all() else 0.0
     rows = np.concatenate([piece.survey.rows for piece in pieces])
-    total = pieces[0].survey._replace(rows=rows)
-    for piece in pieces[1:]:
-        total = merge_surveys(total, piece.survey._replace(rows=rows))
-    return total._replace(change=change)
+    surveys = [piece.survey._replace(rows=rows) for piece in pieces]
+    return functools.reduce(merge_surveys, surveys)._replace(change=change)
 
 
 def merge_surveys(a: Survey, b: Survey) -> Survey:
     """Survey of two sets of paths together."""
+    join = dict.fromkeys(Survey._fields, operator.add)
+    join |= {"least": min, "change": max, "largest": max, "rows": operator.or_}
     return Survey(
-        a.size + b.size,
-        a.missing + b.missing,
-        a.infinite + b.infinite,
-        a.times_seen + b.times_seen,
-        a.total + b.total,
-        a.square + b.square,
-        min(a.least, b.least),
-        max(a.change, b.change),
-        max(a.largest, b.largest),
-        a.rows | b.rows,
+        *(join[name](*pair) for name, pair in zip(join, zip(a, b, strict=True), strict=True))
     )
 
 
@@ -174,6 +167,8 @@ class Observed(NamedTuple):
         domain: where the fields live.
         executor: where lazy values are worked on.
         survey: counts and sums from one pass over them.
+        collapsed: their rows on the first modes, where the same pass made them
+            (`spdelaw.statespace.condense.condensed`).
         std: standard deviations of single values where these came beside the fields
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
         prepared: what was done to raw data first.
@@ -189,6 +184,7 @@ class Observed(NamedTuple):
     domain: AbstractDomain
     executor: Executor = LocalExecutor()
     survey: Survey | None = None
+    collapsed: Any = None
     std: Array | None = None
     prepared: Prepared | None = None
     dated: bool = False
@@ -310,14 +306,14 @@ class Observed(NamedTuple):
             observed[t] = t == 0 or not np.isnan(self.values[:, t]).all()
         return observed
 
-    def check_change(self) -> None:
-        """Refuse fields that never change: the widest range over time, path by path."""
+    def check_change(self, mean: Array | float = 0.0) -> None:
+        """Refuse fields that never change: the widest range over time, beside a mean, (M,)."""
         if self.survey is not None:
             check_change(self.survey.change**2, self.survey.largest**2)
             return
         values = np.asarray(self.values)
         most, least = np.fmax.reduce(values, axis=1), np.fmin.reduce(values, axis=1)
-        size = np.fmax(np.abs(most), np.abs(least))
+        size = np.fmax(np.abs(most - mean), np.abs(least - mean))
         check_change(float(np.nanmax(most - least)) ** 2, float(np.nanmax(size)) ** 2)
 
     # -- subsets --------------------------------------------------------------------
@@ -375,8 +371,8 @@ class Observed(NamedTuple):
     # -- other values or clocks ---------------------------------------------------
 
     def _with(self, **new: Any) -> Observed:
-        """The same with other fields; survey and reading are dropped unless they are given."""
-        return self._replace(**{"survey": None, "reading": None, **new})
+        """The same with other fields; what passes over the old ones gave is dropped."""
+        return self._replace(**{"survey": None, "collapsed": None, "reading": None, **new})
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
@@ -441,39 +437,42 @@ class Observed(NamedTuple):
         ends = np.cumsum([0, *self.fields.chunksizes.get("path", (self.n_paths,))]).tolist()
         return (self.paths(slice(a, b)) for a, b in itertools.pairwise(ends))
 
-    def chunks(self) -> Iterator[Array]:
-        """Whole paths, a few at a time; lazy arrays are loaded chunk by chunk."""
-        per_path = 8 * int(np.prod(self.values.shape[1:]))
-        step = max(1, int(CHUNK_BYTES / per_path))
-        if self.is_lazy:
-            step = max(step, int(32e6 / per_path))
-        for start in range(0, self.n_paths, step):
-            yield np.asarray(self.values[start : start + step])
+    def first(self, n_paths: int, n_values: float = np.inf) -> Array:
+        """The first paths here, of long ones the head.
 
-    def first(self, n_paths: int) -> Array:
-        """The first paths here; of lazy ones no more than `FIRST_BYTES`, of a long one its head."""
-        if not self.is_lazy:
-            return np.asarray(self.values[:n_paths])
-        row = 8 * int(self.values.shape[-1])
-        n_times = max(2, min(self.values.shape[1], int(FIRST_BYTES / row)))
-        n_paths = min(n_paths, max(1, int(FIRST_BYTES / (row * n_times))))
+        Together about ``n_values``, and of lazy ones no more than `FIRST_BYTES`.
+        """
+        n_values = min(n_values, FIRST_BYTES / 8) if self.is_lazy else n_values
+        of_time = self.values.shape[-1]
+        n_times = int(max(2, min(self.values.shape[1], n_values / of_time)))
+        n_paths = int(min(n_paths, self.n_paths, max(1, n_values / (of_time * n_times))))
         return np.asarray(self.values[:n_paths, :n_times])
+
+    def mean_of_points(self) -> Array:
+        """Mean of all values of each point, (M,); zero without any."""
+        if self.survey is not None:
+            return self.survey.total / np.maximum(self.survey.times_seen, 1)
+        total, counts = np.zeros((2, len(self.points)))
+        for values in self.values:  # path by path, whole records in the memory of a few rows
+            for rows in np.array_split(values, max(1, values.nbytes // int(CHUNK_BYTES))):
+                missing = np.isnan(rows)
+                total += np.where(missing, 0.0, rows).sum(0)
+                counts += len(rows) - missing.sum(0)
+        return total / np.maximum(counts, 1)
 
     def surveyed(self) -> Observed:
         """The same with its survey: one pass, or `DataError` for values that are no data."""
         return self if self.survey is not None else self._replace(survey=self.survey_values())
 
-    def mean_square_about(self, field: Array) -> float:
-        """Mean of ``(y - f)^2`` over all values for a field f over points, (M,), by the survey."""
-        survey = self.survey or self.survey_values()
-        cross = -2.0 * field @ survey.total + field**2 @ survey.times_seen
-        return float(max(survey.square + cross, 0.0) / max(survey.size - survey.missing, 1))
-
     def survey_values(self) -> Survey:
         """Counts and sums of all values from one pass."""
         pieces, executor = self.pieces(), self.executor if self.is_lazy else LocalExecutor()
-        surveys_by_block = pieces.by_block(executor.map_persist(survey_piece, pieces.flat))
-        survey = executor.tree(merge_surveys, executor.map_persist(join_in_time, surveys_by_block))
+        return self.joined_survey(pieces, executor.map_persist(survey_piece, pieces.flat), executor)
+
+    def joined_survey(self, pieces: Pieces, surveys: list, executor: Executor) -> Survey:
+        """The survey that those of the pieces make, or `DataError` for values that are no data."""
+        blocks = executor.map_persist(join_in_time, pieces.by_block(surveys))
+        survey = executor.tree(merge_surveys, blocks)
         if survey.infinite or survey.missing == survey.size:
             check_values(self.fields)
         return survey
@@ -571,7 +570,14 @@ def observed_fields(
         std = domain.flatten(noise, places).values
         fields = fields.assign_coords({OBSERVATION_STD: (fields.dims, std)})
     observed = Observed(
-        none, none, places, fields, domain, executor or LocalExecutor(), None, None, prepared, dated
+        none,
+        none,
+        places,
+        fields,
+        domain,
+        executor or LocalExecutor(),
+        prepared=prepared,
+        dated=dated,
     )
     return observed.holding(fields)
 
@@ -597,26 +603,20 @@ def _reobserve(
     if data.domain.dims != domain.dims:
         fix = "observe the data anew: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
-    prepared = data.prepared
+    prepared, labelled = data.prepared, data.labelled
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
         if data.domain == domain:
             return data
-        return _with_settings_of(data, data.labelled, domain, prepared)
-    settings = prepare.how if isinstance(prepare, Prepared) else prepare
-    if prepared is not None or settings.reduces:
-        expected, fix = "raw data, or data prepared in this way", "pass the raw data"
-        got = "data that were prepared otherwise" if prepared else "data that were not reduced"
-        raise InputError("data", expected=expected, got=got, fix=fix)
-    labelled = data.labelled
-    if isinstance(prepare, Preparation):
-        prepare = learn_map(prepare, labelled, domain.dims)
-    labelled = prepare.transform(prepare.align(labelled), domain.dims)
-    return _with_settings_of(data, labelled, domain, prepare)
-
-
-def _with_settings_of(
-    data: Observed, labelled: xr.DataArray, domain: Any, prepared: Any
-) -> Observed:
+    else:
+        settings = prepare.how if isinstance(prepare, Prepared) else prepare
+        if prepared is not None or settings.reduces:
+            expected, fix = "raw data, or data prepared in this way", "pass the raw data"
+            got = "data that were prepared otherwise" if prepared else "data that were not reduced"
+            raise InputError("data", expected=expected, got=got, fix=fix)
+        prepared = prepare
+        if isinstance(prepare, Preparation):
+            prepared = learn_map(prepare, labelled, domain.dims)
+        labelled = prepared.transform(prepared.align(labelled), domain.dims)
     return observed_fields(labelled, domain, prepared, executor=data.executor, dated=data.dated)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, deviations, learn_in_blocks
+from spdelaw.checks import instance, one_of
+from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, learn_climate
 from spdelaw.data.clock import on_clock
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, check_not_averaged
 from spdelaw.data.fields import select as select_variable
@@ -22,35 +23,6 @@ from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.errors import DataError, InputError
 
 # ---------- Reduction of a raw field: selection, means over dims, coarser grids
-
-
-def reduce_field(
-    data: Any,
-    variable: str | None,
-    select: Mapping[str, tuple[float, float]],
-    average: tuple[str, ...],
-    rename: Mapping[str, str],
-    coarsen: Mapping[str, int],
-    missing: tuple[float, ...] = (),
-) -> Any:
-    """Apply the reductions in this order; missing values are left out of means."""
-    if not (variable or select or average or rename or coarsen or missing):
-        return data
-    array = _select_array(data, variable, set(rename.values()))
-    for value in missing:
-        array = array.where(~np.isclose(array, value, rtol=1e-6, atol=0.0))
-    for dim, (low, high) in select.items():
-        array = _select_range(array, _find_dim(array, dim, rename, coordinates=True), low, high)
-    for dim in average:
-        array = _area_mean(array, _find_dim(array, dim, rename))
-    for old in rename:
-        if old in array.dims and is_latitude(array, old):  # recognised by a name that it will lose
-            marked = array[old].assign_attrs(standard_name="latitude")
-            array = array.assign_coords({old: marked})
-    for old, new in rename.items():
-        if old in array.dims or (old in array.coords and new not in array.coords):
-            array = renamed(array, old, new)
-    return _coarsen(array, {_find_dim(array, dim, rename): n for dim, n in coarsen.items()})
 
 
 def _select_array(data: Any, variable: str | None, dims: set[str]) -> xr.DataArray:
@@ -185,7 +157,7 @@ SEASONS = {
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",
 }
-SCALES = (None, "point", "whole")
+SCALES = ("point", "whole")
 #: Points that differ by less than this part of the largest coordinate are one.
 SAME_POINT = 1e-5
 #: Relative area of a cell at a pole, where the cosine of the latitude is zero.
@@ -244,15 +216,11 @@ class Preparation:
 
     def __post_init__(self) -> None:
         """Check the words."""
-        for name, words in (("anomalies", (None, *SEASONS)), ("standardise", SCALES)):
-            if getattr(self, name) not in words:
-                expected = f"one of {', '.join(map(str, words[1:]))}"
-                fix = f"pass {name}={words[1]!r}, or leave it out"
-                raise InputError(name, expected=expected, got=repr(getattr(self, name)), fix=fix)
+        for name, words in (("anomalies", tuple(SEASONS)), ("standardise", SCALES)):
+            if getattr(self, name) is not None:
+                one_of(name, getattr(self, name), words)
         for name in ("detrend", "area_weights"):
-            if not isinstance(getattr(self, name), bool):
-                got = repr(getattr(self, name))
-                raise InputError(name, expected="True or False", got=got, fix=f"{name}=True")
+            instance(name, getattr(self, name), bool, f"{name}=True")
         missing: Any = self.missing
         fills = tuple(np.atleast_1d(np.asarray(missing, dtype=float)).tolist())
         object.__setattr__(self, "missing", fills)
@@ -273,11 +241,25 @@ class Preparation:
         return any((self.variable, self.select, self.average, self.rename, self.coarsen))
 
     def reduce(self, data: Any) -> Any:
-        """Raw data without fills, selected, averaged, renamed and coarsened."""
+        """Raw data without fills, selected, averaged, renamed and coarsened, in this order."""
         check_not_averaged(data, bool(self.average or self.coarsen))
-        return reduce_field(
-            data, self.variable, self.select, self.average, self.rename, self.coarsen, self.missing
-        )
+        if not (self.reduces or self.missing):
+            return data
+        rename = self.rename
+        array = _select_array(data, self.variable, set(rename.values()))
+        for value in self.missing:
+            array = array.where(~np.isclose(array, value, rtol=1e-6, atol=0.0))
+        for dim, (low, high) in self.select.items():
+            array = _select_range(array, _find_dim(array, dim, rename, coordinates=True), low, high)
+        for dim in self.average:
+            array = _area_mean(array, _find_dim(array, dim, rename))
+        for old, new in rename.items():
+            if old in array.dims and is_latitude(array, old):  # by a name that it will lose
+                marked = array[old].assign_attrs(standard_name="latitude")
+                array = array.assign_coords({old: marked})
+            if old in array.dims or (old in array.coords and new not in array.coords):
+                array = renamed(array, old, new)
+        return _coarsen(array, {_find_dim(array, d, rename): n for d, n in self.coarsen.items()})
 
     def learn(self, data: Any, dims: tuple[str, ...] = ("x",)) -> Prepared:
         """Estimate climatology, trend and scale from data."""
@@ -424,14 +406,7 @@ def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> 
         raise _no_common_clock()
     climate = climate_of(how.anomalies, how.detrend, times, clock)
     area = cell_areas(fields, places)
-    if fields.chunks is None:
-        values = places.flatten(np.asarray(fields.values))
-        coefficients = climate.learn(times, values)
-        scale = deviations(how.standardise, values - climate.offset(times, coefficients), area)
-        rare = np.isnan(scale) & ~np.isnan(values).all((0, 1))  # observed, but too few times
-        scale = np.where(rare, 1.0, scale)
-    else:
-        coefficients, scale = learn_in_blocks(climate, how.standardise, fields, places, area)
+    coefficients, scale = learn_climate(climate, how.standardise, fields, places, area)
     if how.area_weights:
         scale = scale / np.sqrt(area.clip(min=SMALLEST_AREA))
     learned = (coefficients, scale, places.points, clock, climate.middle, climate.levels)

@@ -1,9 +1,9 @@
-"""Passes over the values: are they finite, plausible, the same data?"""
+"""Whether values are plausible, and the same data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -11,117 +11,6 @@ import xarray as xr
 from spdelaw.data.clock import unit_step
 from spdelaw.data.layout import ORIGINAL, in_radians, is_latitude, is_longitude
 from spdelaw.errors import DataError
-
-# ---------- One pass over the values of fields, block by block, with as many observers as needed
-#
-# Memory stays flat for lazy arrays, each stored chunk is read once, and the order of the
-# blocks (time outside, path inside) lets an observer follow every path in time.
-
-
-#: Bytes of a block in memory, unless one stored chunk is larger.
-BLOCK_BYTES = 2**25
-
-Index = tuple[slice, slice]
-
-
-class Observer(Protocol):
-    """Sees every block once; ``block`` is ``variable[index]``."""
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-
-
-def sweep(variable: xr.Variable, *observers: Observer) -> None:
-    """Show each block of a variable with two or more dims to all observers."""
-    for index, block in _iterate_blocks(variable):
-        for observer in observers:
-            observer.update(index, block)
-
-
-def _iterate_blocks(variable: xr.Variable) -> Iterator[tuple[Index, np.ndarray]]:
-    n_paths, n_times = variable.shape[:2]
-    path_step, time_step = _steps(variable)
-    for t in range(0, n_times, time_step):
-        for p in range(0, n_paths, path_step):
-            index = slice(p, min(p + path_step, n_paths)), slice(t, min(t + time_step, n_times))
-            yield index, variable[index].values
-
-
-def _steps(variable: xr.Variable) -> tuple[int, int]:
-    """Block lengths along the first two dims, whole multiples of the stored chunks."""
-    n_paths, n_times = variable.shape[:2]
-    path_chunk, time_chunk = _chunk(variable, 0) or 1, _chunk(variable, 1) or n_times
-    row = max(1, variable.dtype.itemsize * int(np.prod(variable.shape[2:])))
-    times = _block_length(n_times, time_chunk, BLOCK_BYTES // (row * path_chunk))
-    paths = _block_length(n_paths, path_chunk, BLOCK_BYTES // (row * times))
-    return paths, times
-
-
-def _block_length(size: int, chunk: int, limit: int) -> int:
-    return max(1, min(size, chunk * max(1, limit // chunk)))
-
-
-def _chunk(variable: xr.Variable, axis: int) -> int | None:
-    dim = variable.dims[axis]
-    if variable.chunks is not None:
-        return max(variable.chunks[axis])
-    if isinstance(variable._data, np.ndarray):
-        return None
-    preferred = variable.encoding.get("preferred_chunks", {})
-    return preferred.get(dim)
-
-
-class Values:
-    """How many values there are, are missing, and are infinite."""
-
-    def __init__(self) -> None:
-        self.size = self.missing = self.infinite = 0
-        self.first_infinite: tuple[int, ...] | None = None
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        self.size += block.size
-        self.missing += int(np.isnan(block).sum())
-        places = np.argwhere(np.isinf(block))
-        if len(places):
-            start = (index[0].start, index[1].start, *[0] * (block.ndim - 2))
-            first = tuple(int(a + b) for a, b in zip(start, places[0], strict=True))
-            self.infinite += len(places)
-            self.first_infinite = min(first, self.first_infinite or first)
-
-
-class Moments:
-    """Range, mean and standard deviation of the values that are not missing."""
-
-    def __init__(self) -> None:
-        self.minimum, self.maximum = np.inf, -np.inf
-        self.mean = self._squares = 0.0
-        self._n = 0
-
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account."""
-        observed = block[~np.isnan(block)]
-        if observed.size == 0:
-            return
-        self.minimum = min(self.minimum, float(observed.min()))
-        self.maximum = max(self.maximum, float(observed.max()))
-        with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e154 squares overflow
-            self._merge(observed)
-
-    def _merge(self, observed: np.ndarray) -> None:
-        # Two samples combined by their means: stable where a plain sum of squares would cancel.
-        before, self._n = self._n, self._n + observed.size
-        mean = float(observed.mean())
-        shift = mean - self.mean
-        self.mean += shift * (observed.size / self._n)
-        within = float(np.square(observed - mean).sum())
-        self._squares += within + shift * shift * (before * observed.size / self._n)
-
-    @property
-    def std(self) -> float:
-        """Standard deviation, divided by the number of values."""
-        return float(np.sqrt(self._squares / max(1, self._n)))
-
 
 # ---------- Range, infinities and checksums of all values, in one pass
 #
@@ -216,8 +105,6 @@ CYCLE_SHARE, YEAR_DAYS = 0.3, 365.2425
 SOME_POINTS, SOME_VALUES = 500, 500_000
 #: Values that are sampled for the range of most of them.
 FEW_VALUES = 20_000
-#: Values a block of a pass: small enough for the processor's cache.
-CACHE_BLOCK = 2**15
 
 
 def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -> None:
@@ -257,15 +144,11 @@ def _matching_fills(end: float) -> list[float]:
 
 
 def ends(values: np.ndarray) -> tuple[float, float]:
-    """Least and largest finite value, block by block so that each is read once from memory."""
-    flat, low, high = values.reshape(-1), np.inf, -np.inf
-    for start in range(0, len(flat), CACHE_BLOCK):
-        block = flat[start : start + CACHE_BLOCK]
-        one, two = float(block.min()), float(block.max())
-        if not (np.isfinite(one) and np.isfinite(two)):
-            finite = block[np.isfinite(block)]
-            one, two = float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
-        low, high = min(low, one), max(high, two)
+    """Least and largest finite value; NaN without any."""
+    low, high = (float(f.reduce(values, axis=None)) for f in (np.fmin, np.fmax))
+    if np.isinf(low) or np.isinf(high):
+        finite = values[np.isfinite(values)]
+        return float(finite.min(initial=np.inf)), float(finite.max(initial=-np.inf))
     return low, high
 
 
@@ -291,15 +174,10 @@ def hints(
 def _far_from_zero(fields: xr.DataArray) -> list[str]:
     """A mean over time that is large beside the deviations from it, root mean squares of points."""
     values = _sample_by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
-    total, n = values.sum(0), np.full(values.shape[1], len(values))
-    if np.isfinite(total).all():
-        mean = total / n
-        spread = values - mean
-    else:
-        observed = ~np.isnan(values)
-        n = np.maximum(observed.sum(0), 1)
-        mean = np.where(observed, values, 0.0).sum(0) / n
-        spread = np.where(observed, values - mean, 0.0)
+    observed = ~np.isnan(values)
+    n = np.maximum(observed.sum(0), 1)
+    mean = np.where(observed, values, 0.0).sum(0) / n
+    spread = np.where(observed, values - mean, 0.0)
     weight = n / n.sum()
     square = np.einsum("ij,ij->j", spread, spread)
     size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
@@ -349,14 +227,8 @@ def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndar
     """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
-    first = values[: max(1, SOME_VALUES // max(values.shape[1], 1))]
-    unknown = np.flatnonzero(np.isnan(first[0]))
-    for rows_checked in (first, values):
-        unknown = unknown[np.isnan(rows_checked[:, unknown]).all(0)]
-    every = max(1, (values.shape[1] - len(unknown)) // SOME_POINTS)
-    if not len(unknown):
-        return values[rows, ::every]
-    return values[rows][:, np.delete(np.arange(values.shape[1]), unknown)[::every]]
+    where = np.flatnonzero(~np.isnan(values).all(0))
+    return values[rows][:, where[:: max(1, len(where) // SOME_POINTS)]]
 
 
 def _cycles(fields: xr.DataArray) -> list[str]:
@@ -370,13 +242,8 @@ def _cycles(fields: xr.DataArray) -> list[str]:
     values = _sample_by_point(fields).reshape(fields.sizes["path"], len(days), -1)
     cycles = []
     if np.ptp(days) >= 2 * YEAR_DAYS and step <= 62:
-        cycles.append(
-            (
-                "month" if step > 20 else "dayofyear",
-                "year",
-                _harmonic_share(days / YEAR_DAYS, values),
-            )
-        )
+        word = "month" if step > 20 else "dayofyear"
+        cycles.append((word, "year", _harmonic_share(days / YEAR_DAYS, values)))
     if np.ptp(days) >= 5 and step <= 0.25:
         cycles.append(("hour", "day", _harmonic_share(days, values)))
     strong = [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]

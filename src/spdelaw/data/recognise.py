@@ -114,8 +114,7 @@ def _time_unit(raw: xr.Dataset, time: str) -> str | None:
     if time not in raw.coords or raw[time].ndim != 1 or raw.sizes[time] < 2:
         return None
     values = raw[time].values
-    dated = values.dtype.kind in "Mm" or hasattr(np.ravel(values)[0], "calendar")
-    return guess_unit(values) if dated else None
+    return guess_unit(values) if values.dtype.kind == "m" or is_date(raw[time].variable) else None
 
 
 def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
@@ -349,7 +348,13 @@ def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
         return "box", "box, because there are two coordinates of space"
     if in_radians(array, *places):
         return "box", f"box, because {' and '.join(places)} look like radians, not degrees"
-    return _sphere_or_box(array[places[0]].values, array[places[1]].values)
+    y, x = (array[name].values for name in places)
+    west, east = longitudes_together(x)
+    high = float(np.nanmax(y) - np.nanmin(y))
+    span = f"{east - west:.3g} degrees of longitude and {high:.3g} of latitude"
+    if east - west >= GLOBAL_LON and high >= GLOBAL_LAT:
+        return "sphere", f"sphere, because it covers {span}"
+    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
 
 
 def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
@@ -362,32 +367,12 @@ def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
     return east - west >= LINE_ASPECT * float(np.ptp(array[band].values.astype(float)))
 
 
-def _sphere_or_box(lat: np.ndarray, lon: np.ndarray) -> tuple[str, str]:
-    """A sphere where places go around the globe, else a box in degrees."""
-    west, east = longitudes_together(lon)
-    wide = east - west
-    high = float(np.nanmax(lat) - np.nanmin(lat))
-    span = f"{wide:.3g} degrees of longitude and {high:.3g} of latitude"
-    if wide >= GLOBAL_LON and high >= GLOBAL_LAT:
-        return "sphere", f"sphere, because it covers {span}"
-    return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
-
-
-def guess_boundary(fields: xr.DataArray) -> Side:
-    """Boundary, bounds and reason for fields (path, time, x) on an interval."""
-    if fields["x"].size < 2:
-        expected = "at least two points"
-        fix = "a single point has no space; use a time-series model"
-        raise DataError("coordinate 'x'", expected=expected, got=str(fields["x"].size), fix=fix)
-    return guess_side(fields, "x")
-
-
-def guess_side(fields: xr.DataArray, dim: str) -> Side:
+def guess_side(fields: xr.DataArray, dim: str = "x") -> Side:
     """Boundary condition of canonical fields along a coordinate, on a grid or scattered."""
     x = np.sort(np.asarray(fields[dim].values, dtype=float))
     ends = (float(x[0]), float(x[-1]))
     if ends[0] == ends[1]:
-        expected = "points that differ in it"
+        expected = "at least two points that differ in it"
         fix = "a law in space needs places that differ; take fewer dims, or a time-series model"
         raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{ends[0]:g} only", fix=fix)
     if dim not in fields.dims:
@@ -441,9 +426,8 @@ def _dataset(data: Any) -> xr.Dataset:
 def _build_domain(name: str, fields: xr.DataArray, dims: tuple[str, ...]) -> AbstractDomain:
     if name == "sphere":
         return Sphere()
-    if name == "interval":
-        side = guess_boundary(fields)
-        return Interval(*side.ends, side.boundary)  # type: ignore[arg-type]
     sides = [guess_side(fields, d) for d in dims]
     boundary: Any = tuple(side.boundary for side in sides)
+    if name == "interval":
+        return Interval(*sides[0].ends, boundary[0])
     return Box(*(side.ends for side in sides), boundary=boundary)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import is_number, one_of
 from spdelaw.data.fields import canonical
 from spdelaw.data.layout import PATH, TIME
 from spdelaw.errors import DataError, InputError
@@ -67,12 +68,14 @@ def split(
         False
     """
     weights = _check_fractions(fractions)
-    if along not in (PATH, TIME):
-        fix = 'pass along="path"'
-        raise InputError("along", expected='"path" or "time"', got=repr(along), fix=fix)
+    one_of("along", along, (PATH, TIME))
     fields = canonical(fields)
-    _check_enough(fields, along, len(weights))
-    n = fields.sizes[along]
+    n, n_parts = fields.sizes[along], len(weights)
+    if n < n_parts:
+        in_time = 'split in time: split(fields, fractions, along="time")'
+        expected = f"at least {n_parts} entries for {n_parts} parts"
+        fix = in_time if along == PATH else "ask for fewer parts"
+        raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
     order = generator(seed).permutation(n) if along == PATH else np.arange(n)
     cuts = np.cumsum(_sizes(n, weights))[:-1]
     # Sorted inside a part: the order means nothing, and lazy fields are read in one sweep.
@@ -101,16 +104,6 @@ def _check_fractions(fractions: Sequence[float]) -> np.ndarray:
         expected, fix = "positive numbers that sum to 1", "pass fractions=(0.7, 0.15, 0.15)"
         raise InputError("fractions", expected=expected, got=repr(fractions), fix=fix)
     return weights
-
-
-def _check_enough(fields: xr.DataArray, along: str, parts: int) -> None:
-    n = fields.sizes[along]
-    if n >= parts:
-        return
-    in_time = 'split in time: split(fields, fractions, along="time")'
-    expected = f"at least {parts} entries for {parts} parts"
-    fix = in_time if along == PATH else "ask for fewer parts"
-    raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
 
 
 # ---------- Artificial gaps, to test methods on incomplete data
@@ -153,7 +146,10 @@ def mask(
         >>> np.isnan(gappy).all(("path", "time")).values.sum()
         np.int64(2)
     """
-    _check_mask_arguments(pattern, fraction)
+    one_of("pattern", pattern, PATTERNS)
+    if not is_number(fraction) or not 0 <= fraction < 1:
+        expected, fix = "a number in [0, 1)", "pass fraction=0.3"
+        raise InputError("fraction", expected=expected, got=repr(fraction), fix=fix)
     fields = canonical(fields)
     hidden = _hidden_mask(fields.shape, pattern, fraction, generator(seed))
     return fields.where(xr.DataArray(~hidden, dims=fields.dims))
@@ -200,13 +196,3 @@ def _box(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[slice, ...]:
     sides = [int(rng.integers(1, max(1, size // BOX_DIVISOR) + 1)) for size in shape]
     starts = [int(rng.integers(0, n - side + 1)) for n, side in zip(shape, sides, strict=True)]
     return tuple(slice(a, a + side) for a, side in zip(starts, sides, strict=True))
-
-
-def _check_mask_arguments(pattern: str, fraction: float) -> None:
-    if pattern not in PATTERNS:
-        expected, fix = f"one of {', '.join(PATTERNS)}", 'pass pattern="random"'
-        raise InputError("pattern", expected=expected, got=repr(pattern), fix=fix)
-    number = isinstance(fraction, int | float | np.number) and not isinstance(fraction, bool)
-    if not number or not 0 <= fraction < 1:
-        expected = "a number in [0, 1)"
-        raise InputError("fraction", expected=expected, got=repr(fraction), fix="pass fraction=0.3")

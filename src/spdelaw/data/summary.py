@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.executors import slices_of
+from spdelaw.data.executors import pieces_of, slices_of
 from spdelaw.data.fields import canonical, check_values
 from spdelaw.data.io.encoding import plain_attrs
 from spdelaw.data.layout import (
@@ -25,40 +26,32 @@ from spdelaw.data.layout import (
     is_latitude,
     is_longitude,
 )
-from spdelaw.data.quality import Index, Moments, ValueSummary, read_values, sweep
+from spdelaw.data.quality import ValueSummary, read_values
 from spdelaw.errors import DataError
 
 # ---------- SHA-256 of arrays, whatever their chunks, and of fields
 
 
 class Digest:
-    """Observer that hashes an array path by path, so that chunks leave no trace.
+    """Hash of an array, path by path, so that chunks leave no trace.
 
     Every NaN counts as the same NaN; apart from that the hash is of the very bits.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self._shape, self._dtype = shape, dtype
-        self._open: dict[int, Any] = {}
-        self._done: dict[int, bytes] = {}
+        self._head = f"{shape} {dtype.kind}{dtype.itemsize}".encode()
+        self._paths: dict[int, Any] = collections.defaultdict(hashlib.sha256)
 
-    def update(self, index: Index, block: np.ndarray) -> None:
-        """Take one block into account; blocks of a path come in order of time."""
-        paths, times = index
-        complete = times.stop == self._shape[1]
-        for path, rows in zip(range(paths.start, paths.stop), _canonical_bytes(block), strict=True):
-            running = self._open.pop(path, None) or hashlib.sha256()
-            running.update(rows)
-            if complete:
-                self._done[path] = running.digest()
-            else:
-                self._open[path] = running
+    def update(self, first: int, block: np.ndarray) -> None:
+        """Take one block into account, from a path on; blocks of a path come in order of time."""
+        for path, rows in enumerate(_canonical_bytes(block), first):
+            self._paths[path].update(rows)
 
     def hexdigest(self) -> str:
         """Hash of shape, dtype and values, after the last block."""
-        whole = hashlib.sha256(f"{self._shape} {self._dtype.kind}{self._dtype.itemsize}".encode())
-        for path in sorted(self._done):
-            whole.update(self._done[path])
+        whole = hashlib.sha256(self._head)
+        for path in sorted(self._paths):
+            whole.update(self._paths[path].digest())
         return whole.hexdigest()
 
 
@@ -66,16 +59,6 @@ def _canonical_bytes(block: np.ndarray) -> np.ndarray:
     if block.dtype.kind == "f" and np.isnan(block).any():
         block = np.where(np.isnan(block), block.dtype.type(np.nan), block)
     return np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
-
-
-def digest(variable: xr.Variable) -> str:
-    """Hash of a numeric variable with any number of dims."""
-    if variable.ndim < 2:
-        values = variable.values.reshape(1, -1)
-        variable = xr.Variable(("one", "all"), values)
-    observer = Digest(variable.shape, variable.dtype)
-    sweep(variable, observer)
-    return observer.hexdigest()
 
 
 def fingerprint(fields: xr.DataArray) -> str:
@@ -101,9 +84,10 @@ def fingerprint(fields: xr.DataArray) -> str:
         True
     """
     fields = canonical(fields)
-    observer = Digest(fields.shape, fields.dtype)
-    sweep(fields.variable, observer)
-    return combine(fields, observer)
+    digest = Digest(fields.shape, fields.dtype)
+    for (paths, _), block in pieces_of(fields.variable.data).read():
+        digest.update(paths.start, block)
+    return combine(fields, digest)
 
 
 def checksum(fields: xr.DataArray, reading: ValueSummary | None = None) -> str:
@@ -118,9 +102,9 @@ def checksum(fields: xr.DataArray, reading: ValueSummary | None = None) -> str:
         reading: of their values, where they were read before.
     """
     sums = (read_values(_value_blocks(fields)) if reading is None else reading).sums[None, None]
-    observer = Digest(fields.shape, fields.dtype)
-    observer.update((slice(0, 1), slice(0, fields.shape[1])), sums)
-    return combine(fields, observer)
+    digest = Digest(fields.shape, fields.dtype)
+    digest.update(0, sums)
+    return combine(fields, digest)
 
 
 def _value_blocks(fields: xr.DataArray) -> Iterator[np.ndarray]:
@@ -143,9 +127,13 @@ def combine(fields: xr.DataArray, values: Digest) -> str:
 
 
 def _coordinate_digest(coordinate: xr.Variable) -> str:
-    if coordinate.dtype.kind == "U":
-        return hashlib.sha256(json.dumps(coordinate.values.tolist()).encode()).hexdigest()
-    return digest(coordinate)
+    values = coordinate.values
+    if values.dtype.kind == "U":
+        return hashlib.sha256(json.dumps(values.tolist()).encode()).hexdigest()
+    table = values if values.ndim > 1 else values.reshape(1, -1)
+    digest = Digest(table.shape, table.dtype)
+    digest.update(0, table)
+    return digest.hexdigest()
 
 
 # ---------- Summary of fields
@@ -158,7 +146,7 @@ UNIFORM_TOLERANCE = 1e-6
 def describe(fields: xr.DataArray) -> dict[str, Any]:
     """Summary of fields as a dict of plain text and numbers, ready for JSON.
 
-    One pass over the values, block by block, so that lazy fields may be larger than memory.
+    Lazy fields may be larger than memory: values are read block by block, in two passes.
 
     Args:
         fields: fields ``(path, time, *space)``.
@@ -181,8 +169,9 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
         (2.0, 1.0)
     """
     fields = canonical(fields)
-    digest, moments = Digest(fields.shape, fields.dtype), Moments()
-    counts = check_values(fields, digest, moments)
+    moments, missing = _moments(fields)
+    if moments["min"] is None or moments["max"] is None or PATH_TIME in fields.coords:
+        check_values(fields)
     attributes = _json_safe(plain_attrs(str(fields.name), fields.attrs))
     equation = _decode_equation(attributes.pop("equation", None))
     return {
@@ -192,23 +181,23 @@ def describe(fields: xr.DataArray) -> dict[str, Any]:
         "units": attributes.pop("units", None),
         "coordinates": _coordinates(fields),
         "per_path_times": PATH_TIME in fields.coords,
-        "missing": {"count": counts.missing, "fraction": counts.missing / counts.size},
-        "values": _summary(moments),
+        "missing": {"count": missing, "fraction": missing / fields.size},
+        "values": moments,
         "equation": equation,
         "attributes": attributes,
-        "fingerprint": combine(fields, digest),
+        "fingerprint": fingerprint(fields),
     }
 
 
-def _summary(moments: Moments) -> dict[str, float | None]:
-    numbers = {
-        "min": moments.minimum,
-        "max": moments.maximum,
-        "mean": moments.mean,
-        "std": moments.std,
-    }
-    # Sums of values near 1e300 overflow, and JSON has no infinity.
-    return {name: value if np.isfinite(value) else None for name, value in numbers.items()}
+def _moments(fields: xr.DataArray) -> tuple[dict[str, float | None], int]:
+    """Range, mean and standard deviation of the values that are not missing; how many are."""
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of values near 1e300 overflow
+        words = ("min", "max", "mean", "std", "count")
+        numbers = xr.Dataset({word: getattr(fields, word)() for word in words}).compute()
+    missing = fields.size - int(numbers["count"])
+    values = {word: float(numbers[word]) for word in words[:-1]}
+    # JSON has no infinity.
+    return {word: v if np.isfinite(v) else None for word, v in values.items()}, missing
 
 
 def _coordinates(fields: xr.DataArray) -> dict[str, dict[str, Any]]:

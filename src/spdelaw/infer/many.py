@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.checks import whole
-from spdelaw.data.executors import over_blocks
+from spdelaw.data.executors import as_executor
 from spdelaw.data.io.safe_files import replace_file
 from spdelaw.data.observed import ADAPTER
 from spdelaw.domains.base import AbstractDomain
@@ -211,7 +211,7 @@ def fit_many(
     _report_progress(progress, len(laws), len(sets))
     for first in range(0, len(todo), batch):
         labels = todo[first : first + batch]
-        results = over_blocks(_fit_one, [sets[one] for one in labels], settings, executor=executor)
+        results = as_executor(executor).map(_fit_one, [sets[one] for one in labels], settings)
         for label, law in zip(labels, results, strict=True):
             (laws if isinstance(law, Law) else failed)[label] = law
         if store is not None:

@@ -697,21 +697,10 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 LARGEST_MEAN = 1e3
 
 
-def centred_fields(observed: Observed, n_modes: int) -> tuple[Observed, Array]:
-    """Fields less the part of their mean that lies in the modes, and its coefficients, (n,)."""
-    phi = observed.basis(n_modes)
-    centre = _mean_coefficients(observed, phi)
-    return observed._replace(values=observed.values - phi @ centre), centre
-
-
-def _mean_coefficients(observed: Observed, phi: Array) -> Array:
+def mean_coefficients(observed: Observed, n_modes: int) -> Array:
     """Coefficients of the mean of all values at each point, (n,)."""
-    if observed.survey is not None:
-        total, counts = observed.survey.total, observed.survey.times_seen
-    else:
-        chunk_sums = [(np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))) for x in observed.chunks()]
-        total, counts = (np.sum(terms, axis=0) for terms in zip(*chunk_sums, strict=True))
-    return np.asarray(np.linalg.lstsq(phi, total / np.maximum(counts, 1), rcond=None)[0])
+    mean = observed.mean_of_points()
+    return np.asarray(np.linalg.lstsq(observed.basis(n_modes), mean, rcond=None)[0])
 
 
 def around_mean(estimate: Estimate, problem: Objective) -> Estimate:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.data.executors import LocalExecutor, over_blocks
+from spdelaw.data.executors import LocalExecutor, as_executor
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
 from spdelaw.infer.engines.registry import Engine
@@ -813,9 +813,8 @@ def bootstrap(
     seeds = range(run["seed"] + 1, run["seed"] + n + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
-        replicates = over_blocks(
-            _refit, seeds, law, here, engine, same, silent_run, executor=run["executor"]
-        )
+        executor = as_executor(run["executor"])
+        replicates = executor.map(_refit, seeds, law, here, engine, same, silent_run)
         tables = [table for table in replicates if table is not None]
     if len(tables) < max(2, n // 2):
         expected = "most refits to converge"

@@ -15,8 +15,8 @@ import xarray as xr
 from spdelaw.data.clock import decoded_dates, is_date
 from spdelaw.data.fields import canonical, check_values, select
 from spdelaw.data.io import netcdf, zarr
-from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset, unreadable
-from spdelaw.data.io.safe_files import checked_path, reading, undisturbed, writing
+from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset
+from spdelaw.data.io.safe_files import as_file_error, checked_path, reading, undisturbed
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
 from spdelaw.data.names import standardise_names, with_places
@@ -81,19 +81,28 @@ def unraveled(dataset: xr.Dataset) -> xr.Dataset:
     if instances is None:
         return dataset
     rows, stations, which = instances
-    time = _time_variable(dataset, rows)
-    times, when = np.unique(dataset[time].values, return_inverse=True)
-    variables = {}
-    for name, variable in dataset.data_vars.items():
-        if variable.dims != (rows,) or variable.dtype.kind not in "iuf":
-            continue
-        _refuse_repeated_rows(when, which, len(times))
-        table = np.full((len(times), dataset.sizes[stations]), np.nan)
-        table[when, which] = variable.values
-        variables[name] = (("time", stations), table, variable.attrs)
-    coords = {n: c for n, c in dataset.coords.items() if c.dims == (stations,)}
-    time_coordinate = ("time", times, dataset[time].attrs)
-    return xr.Dataset(variables, {**coords, "time": time_coordinate}, dataset.attrs)
+    along = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
+    times = [name for name in along if is_time(dataset, name)]
+    if not times:
+        expected, fix = (
+            f"a variable of times along {rows}",
+            'give it the attribute standard_name="time"',
+        )
+        raise DataError("time", expected=expected, got=f"{', '.join(along)}", fix=fix)
+    names = [n for n in along if n in dataset.data_vars and dataset[n].dtype.kind in "iuf"]
+    index = pd.MultiIndex.from_arrays([dataset[times[0]].values, which], names=["time", stations])
+    if index.has_duplicates:
+        again = index[index.duplicated()]
+        expected = "one value per station and time"
+        got = f"{len(again.unique())} that repeat, the first at station {again[0][1]}"
+        raise DataError("data", expected=expected, got=got, fix="average them before")
+    frame = pd.DataFrame({n: dataset[n].values for n in names if n != times[0]}, index)
+    out = frame.to_xarray().reindex({stations: np.arange(dataset.sizes[stations])})
+    coords = {n: c.variable for n, c in dataset.coords.items() if c.dims == (stations,)}
+    out = out.drop_vars(stations).assign_coords(coords).assign_attrs(dataset.attrs)
+    for name in ("time", *out.data_vars):
+        out[name].attrs = dataset[times[0] if name == "time" else name].attrs
+    return out.transpose("time", stations)
 
 
 def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
@@ -107,25 +116,6 @@ def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
             which = np.asarray(variable.values, dtype=int)
             return str(variable.dims[0]), str(variable.attrs["instance_dimension"]), which
     return None
-
-
-def _time_variable(dataset: xr.Dataset, rows: str) -> str:
-    names = [str(n) for n, v in dataset.variables.items() if v.dims == (rows,)]
-    time_names = [name for name in names if is_time(dataset, name)]
-    if not time_names:
-        expected = f"a variable of times along {rows}"
-        fix = 'give it the attribute standard_name="time"'
-        raise DataError("time", expected=expected, got=f"{', '.join(names)}", fix=fix)
-    return time_names[0]
-
-
-def _refuse_repeated_rows(when: np.ndarray, which: np.ndarray, n_times: int) -> None:
-    cells, counts = np.unique(which * n_times + when, return_counts=True)
-    if counts.max(initial=1) > 1:
-        again = int(cells[np.argmax(counts > 1)])
-        expected = "one value per station and time"
-        got = f"{int((counts > 1).sum())} that repeat, the first at station {again // n_times}"
-        raise DataError("data", expected=expected, got=got, fix="average them before")
 
 
 # ---------- Fields from and to files, by suffix
@@ -185,7 +175,7 @@ def read(
         raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
     with _LOCK, reading(source), undisturbed(source):
         raw = form.open_raw(source, verify)
-        array = _open_lazily(raw, variable, names) if lazy else _load_variable(raw, variable, names)
+        array = _read_variable(raw, variable, names, lazy)
     array = array if names is None else standardise_names(array, names)
     fields = canonical(array, names, time_unit)
     if check:
@@ -313,7 +303,7 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
     if form is zarr:
         zarr.check_replaceable(target)
     dataset = encode(to_dataset(_check_content(fields)))
-    with _LOCK, writing(target):
+    with _LOCK, as_file_error(target, Exception):
         form.save(dataset, target)
     return target
 
@@ -329,22 +319,17 @@ def _check_content(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Datas
     return fields
 
 
-def _load_variable(
-    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
+def _read_variable(
+    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None, lazy: bool
 ) -> xr.DataArray:
-    with raw:
-        chosen = _select(raw, variable, dims)
-        masked = _mask_invalid_values(chosen.load(), raw, str(chosen.name))
-        return masked.drop_encoding()
-
-
-def _open_lazily(
-    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None
-) -> xr.DataArray:
+    """One variable without invalid values: in memory, or to be read when it is used."""
     array = _select(raw, variable, dims)
-    stored = {dim: n for dim, n in array.encoding.get("preferred_chunks", {}).items()}
-    array = _mask_invalid_values(array, raw, str(array.name))
-    return array if array.chunks else array.chunk(stored)  # read, and converted, when it is used
+    if lazy:
+        stored = dict(array.encoding.get("preferred_chunks", {}))
+        array = _mask_invalid_values(array, raw, str(array.name))
+        return array if array.chunks else array.chunk(stored)
+    with raw:
+        return _mask_invalid_values(array.load(), raw, str(array.name)).drop_encoding()
 
 
 def _mask_invalid_values(array: xr.DataArray, raw: xr.Dataset, name: str) -> xr.DataArray:
@@ -405,7 +390,8 @@ def _format(path: Path) -> ModuleType:
     for form in (netcdf, zarr):
         if path.suffix.lower() in form.SUFFIXES:
             return form
-    readable = (*netcdf.SUFFIXES, *zarr.SUFFIXES)
     if is_table(path):
         raise columns_missing(path, f"spdelaw fit {path}")
-    raise unreadable(path, readable)
+    expected = f"a file {', '.join((*netcdf.SUFFIXES, *zarr.SUFFIXES))}"
+    fix = "convert it to NetCDF with the program that wrote it, or to a table of columns (.csv)"
+    raise FileError(str(path), expected=expected, got=f"the suffix {path.suffix!r}", fix=fix)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.io.encoding import as_text, chunk_shape, format_of, streamed, unreadable
+from spdelaw.data.io.encoding import as_text, chunk_shape, streamed
 from spdelaw.data.io.safe_files import check_file, replace_file, seal_file
 from spdelaw.errors import FileError
 
@@ -64,10 +64,8 @@ def _engine(path: Path) -> str:
         return "h5netcdf"
     if start[:4] in _CLASSIC:
         return "scipy"
-    if format_of(path) is not None:
-        raise unreadable(path, SUFFIXES)
     got = f"a file that starts with {start!r}" if start else "an empty file"
-    fix = "a table of columns is a .csv; anything else has to be converted to NetCDF"
+    fix = "convert it to NetCDF-4; a table of columns is a .csv"
     raise FileError(str(path), expected="a NetCDF file", got=got, fix=fix)
 
 

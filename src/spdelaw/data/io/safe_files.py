@@ -124,14 +124,21 @@ def _raise(error: OSError) -> None:
 
 
 @contextmanager
-def as_file_error(path: str | Path) -> Iterator[None]:
-    """Errors of the system about a place as `FileError`."""
+def as_file_error(path: str | Path, kind: type[Exception] = OSError) -> Iterator[None]:
+    """Errors of the system, or of a library that writes, as `FileError`."""
     try:
         yield
-    except OSError as error:
-        expected, got = "a place that can be written", f"{error.strerror or error}"
-        fix = "check permissions and free space of the folder"
+    except SpdeLawError:
+        raise
+    except kind as error:  # disk full, quota, refused names: all end here
+        got = getattr(error, "strerror", None) or f"{type(error).__name__}: {_first_line(error)}"
+        fix = "check permissions and free space of the folder; the old file, if any, is untouched"
+        expected = "a place that can be written"
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0][:300]
 
 
 # ---------- Atomic replacement: a kill at any moment leaves the old content or the new
@@ -368,7 +375,7 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-# ---------- Errors of reading and writing as `FileError`
+# ---------- Errors of reading as `FileError`
 
 
 def checked_path(path: str | Path) -> Path:
@@ -406,26 +413,6 @@ def reading(path: Path) -> Iterator[None]:
         got = f"{type(error).__name__}: {_first_line(error)}"
         fix = "restore it from a backup or write it again"
         raise FileError(str(path), expected="a readable file", got=got, fix=fix) from error
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of the libraries that write, as `FileError`."""
-    try:
-        yield
-    except SpdeLawError:
-        raise
-    except Exception as error:  # disk full, quota, refused names: all end here
-        expected, got = (
-            "a place that can be written",
-            f"{type(error).__name__}: {_first_line(error)}",
-        )
-        fix = "check free space and permissions; the old file, if any, is untouched"
-        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no message").splitlines()[0][:300]
 
 
 # ---------- Seals: SHA-256 of every byte that was written, checked before a library parses any

@@ -6,7 +6,7 @@ import codecs
 import difflib
 import gzip
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ DAY_FORMATS = (
     "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
 )  # fmt: skip
 HOUR_FORMATS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+DATE_FORMATS = tuple(day + hour for day in DAY_FORMATS for hour in HOUR_FORMATS)
 #: Whole numbers between these are days such as 19900131.
 FIRST_DAY, LAST_DAY = 1600_01_01, 2400_12_31
 #: Six digits in a column whose name has one of these words: months such as 199001, or days such as
@@ -35,14 +36,28 @@ DATE_WORDS, SIX_DIGIT_FORMATS = ("date", "day", "month", "ymd", "yymm"), ("%Y%m"
 
 
 def times_of(column: pd.Series) -> np.ndarray:
-    """Numbers as they are; anything else as dates, in UTC where it has a zone."""
+    """Numbers as they are, unless they are digits of dates; anything else as dates, in UTC."""
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         values = column.to_numpy(dtype=float)
         refuse_missing(column, ~np.isfinite(values))
-        days = _eight_digit_dates(values)
-        days = _six_digit_dates(column, values) if days is None else days
-        return values if days is None else days
-    dates = _parse_dates(column)
+        formats = _digit_formats(str(column.name), values)
+        if not formats:
+            return values
+        text = pd.Series(values.astype(int).astype(str)).str.zfill(6)
+        dates = _read_one_way(column, text, formats)
+        return values if dates is None else dates.to_numpy(dtype="datetime64[ns]")
+    dates = column
+    if not pd.api.types.is_datetime64_any_dtype(column):
+        dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+        wrong = (dates.isna() & column.notna()).to_numpy()
+        if wrong.any():
+            dates = _read_one_way(column, column.astype(str).where(column.notna()), DATE_FORMATS)
+        if dates is None:
+            at = int(np.argmax(wrong))
+            expected = "dates such as 1990-01-31, or numbers"
+            got = f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more"
+            fix = f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)"
+            raise DataError(f"column '{column.name}'", expected=expected, got=got, fix=fix)
     if getattr(dates.dt, "tz", None) is not None:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
     refuse_missing(column, dates.isna().to_numpy())
@@ -57,74 +72,39 @@ def refuse_missing(column: pd.Series, wrong: np.ndarray) -> None:
         raise DataError(f"column '{column.name}'", expected=expected, got=got, fix="fill it in")
 
 
-def _eight_digit_dates(values: np.ndarray) -> np.ndarray | None:
-    """Days from numbers such as 19900131; None for numbers that are none."""
-    whole = (values == np.round(values)).all()
-    if not whole or values.min() < FIRST_DAY or values.max() > LAST_DAY:
-        return None
-    dates = pd.to_datetime(
-        pd.Series(values.astype(int).astype(str)), format="%Y%m%d", errors="coerce"
-    )
-    return None if dates.isna().any() else dates.to_numpy(dtype="datetime64[ns]")
-
-
-def _six_digit_dates(column: pd.Series, values: np.ndarray) -> np.ndarray | None:
-    """Months or days from six digits, where the column is named after a date; None for others."""
-    is_named = any(word in str(column.name).lower() for word in DATE_WORDS)
-    if not is_named or (values != np.round(values)).any():
-        return None
-    if values.min() < FIRST_SIX_DIGITS or values.max() > LAST_SIX_DIGITS:
-        return None
-    text = pd.Series(values.astype(int).astype(str)).str.zfill(6)
-    read = {form: pd.to_datetime(text, format=form, errors="coerce") for form in SIX_DIGIT_FORMATS}
-    ways = {form: dates for form, dates in read.items() if not dates.isna().any()}
-    if len(ways) > 1:
-        raise _ambiguous_dates_error(column, ways)
-    return next((dates.to_numpy(dtype="datetime64[ns]") for dates in ways.values()), None)
-
-
-def _ambiguous_dates_error(column: pd.Series, ways: Iterable[str]) -> DataError:
-    return DataError(
-        f"column '{column.name}'",
-        expected="dates that can be read one way",
-        got=f"{column.iloc[0]!r}, which can be {' or '.join(ways)}",
-        fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
-        f"format={next(iter(ways))!r}), or write 1990-01-31",
+def _digit_formats(name: str, values: np.ndarray) -> tuple[str, ...]:
+    """Formats of whole numbers that may be dates: 19900131, or 199001 in a column named so."""
+    low, high = values.min(), values.max()
+    if (values != np.round(values)).any():
+        return ()
+    if low >= FIRST_DAY and high <= LAST_DAY:
+        return ("%Y%m%d",)
+    is_named = any(word in name.lower() for word in DATE_WORDS)
+    return (
+        SIX_DIGIT_FORMATS if is_named and FIRST_SIX_DIGITS <= low <= high <= LAST_SIX_DIGITS else ()
     )
 
 
-def _parse_dates(column: pd.Series) -> pd.Series:
-    """Dates as ISO has them, with or without zones, or in another way that can be read one way."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return column
-    dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
-    wrong = (dates.isna() & column.notna()).to_numpy()
-    if not wrong.any():
-        return dates
-    ways = _matching_formats(column.astype(str).where(column.notna()))
-    if len(ways) > 1:
-        raise _ambiguous_dates_error(column, ways)
-    if not ways:
-        at = int(np.argmax(wrong))
-        expected = "dates such as 1990-01-31, or numbers"
-        got = f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more"
-        fix = f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)"
-        raise DataError(f"column '{column.name}'", expected=expected, got=got, fix=fix)
-    return next(iter(ways.values()))
-
-
-def _matching_formats(column: pd.Series) -> dict[str, pd.Series]:
-    """Formats that read all dates, with what they make of them; those that agree count once."""
+def _read_one_way(column: pd.Series, text: pd.Series, formats: Iterable[str]) -> pd.Series | None:
+    """Dates by the format that reads all of them; None without one, `DataError` with several."""
     readings: dict[str, pd.Series] = {}
-    first = column[column.notna()].iloc[:1]
-    for form in (day + hour for day in DAY_FORMATS for hour in HOUR_FORMATS):
+    first = text[text.notna()].iloc[:1]
+    for form in formats:
         if pd.to_datetime(first, format=form, errors="coerce").isna().any():
             continue
-        dates = pd.to_datetime(column, format=form, errors="coerce")
-        unread = (dates.isna() & column.notna()).any()
+        dates = pd.to_datetime(text, format=form, errors="coerce")
+        unread = (dates.isna() & text.notna()).any()
         if not unread and not any(dates.equals(other) for other in readings.values()):
             readings[form] = dates
-    return readings
+    if len(readings) > 1:
+        raise DataError(
+            f"column '{column.name}'",
+            expected="dates that can be read one way",
+            got=f"{column.iloc[0]!r}, which can be {' or '.join(readings)}",
+            fix=f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], "
+            f"format={next(iter(readings))!r}), or write 1990-01-31",
+        )
+    return next(iter(readings.values()), None)
 
 
 # ---------- Files of tables: CSV, also compressed, and Parquet, through pandas
@@ -266,16 +246,13 @@ def evident(path: str | Path) -> dict[str, str] | None:
     columns_by_role = suggested(frame)
     usual = {role: words for role, words in USUAL_NAMES.items() if role in columns_by_role}
     all_usual = all(columns_by_role[role].lower() in words for role, words in usual.items())
-    places = {role for role in ("lon", "lat", "x", "y") if role in columns_by_role}
+    places = usual.keys() & {"lon", "lat", "x", "y"}
     left = set(map(str, frame.columns)) - {columns_by_role[role] for role in usual}
-    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= set(
-        columns_by_role
-    )
-    return (
-        columns_by_role
-        if all_usual and is_whole and len(_numeric_columns(frame, left)) == 1
-        else None
-    )
+    is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= {
+        *columns_by_role
+    }
+    is_single = len(_numeric_columns(frame, left)) == 1
+    return columns_by_role if all_usual and is_whole and is_single else None
 
 
 def columns_missing(path: str | Path, command: str) -> FileError:
@@ -315,9 +292,12 @@ def _joined_date_advice(apart: list[str]) -> str:
 SPARSE_CELLS_PER_ROW, MIN_SPARSE_CELLS = 200, 50_000_000
 #: Coordinates of a station that differ by less than this are one place.
 SAME_PLACE = 1e-6
-
 #: Columns that are named in an error.
 MAX_LISTED_COLUMNS = 8
+ATTRS = {
+    "lon": {"units": "degrees_east", "standard_name": "longitude"},
+    "lat": {"units": "degrees_north", "standard_name": "latitude"},
+}
 
 
 class Columns(NamedTuple):
@@ -418,7 +398,8 @@ def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
             )
     for role in ("time", "value"):
         if role not in columns.given:
-            raise _missing_role_error(role)
+            expected, fix = f"the name of the column of the {role}", f'pass {role}="..."'
+            raise DataError(role, expected=expected, got="none", fix=fix)
     if set(columns.places) not in ({"lon", "lat"}, {"x"}, {"x", "y"}):
         expected, got = "columns lon and lat, or x and y, or x", str(columns.places)
         raise DataError("position", expected=expected, got=got, fix='pass lon="lon", lat="lat"')
@@ -432,17 +413,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MAX_LISTED_COLUMNS]) + more
 
 
-def _missing_role_error(role: str) -> DataError:
-    expected = f"the name of the column of the {role}"
-    return DataError(role, expected=expected, got="none", fix=f'pass {role}="..."')
-
-
 def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     """The rows of a checked table on their times and stations."""
     times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
-    values = _numeric_values(frame[columns.value], str(columns.value))
-    _refuse_contradictions(frame, columns, when * len(names) + which, values)
+    values = _numeric_values(frame[columns.value])
     if len(times) * len(names) > max(MIN_SPARSE_CELLS, SPARSE_CELLS_PER_ROW * len(frame)):
         expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
         fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
@@ -450,28 +425,19 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     table = np.full((len(times), len(names)), np.nan)
     finite = np.isfinite(values)
     table[when[finite], which[finite]] = values[finite]
-    return _as_labelled_array(table, times, names, places, columns)
-
-
-def _as_labelled_array(
-    table: np.ndarray, times: np.ndarray, names: np.ndarray, places: Mapping[str, Any],
-    columns: Columns,
-) -> xr.DataArray:  # fmt: skip
-    attrs = {
-        "lon": {"units": "degrees_east", "standard_name": "longitude"},
-        "lat": {"units": "degrees_north", "standard_name": "latitude"},
-    }
-    flat = list(places) == ["x"]
-    dim = "x" if flat else POINT
-    coords: dict[str, Any] = {n: (dim, v, attrs.get(n, {})) for n, v in places.items()}
+    again = finite & (table[when, which] != values)
+    if again.any():
+        raise _contradiction_error(frame, columns, again)
+    dim = "x" if list(places.columns) == ["x"] else POINT
+    coords: dict[str, Any] = {n: (dim, places[n].to_numpy(), ATTRS.get(n, {})) for n in places}
     if columns.station is not None:
         coords["station"] = (dim, names, {"cf_role": "timeseries_id", LABEL: "station"})
     array = xr.DataArray(table, coords | {TIME: times}, (TIME, dim), str(columns.value))
-    return array.sortby("x") if flat else array
+    return array.sortby("x") if dim == "x" else array
 
 
-def _numeric_values(column: pd.Series, name: str) -> np.ndarray:
-    numbers = pd.to_numeric(column, errors="coerce")
+def _numeric_values(column: pd.Series) -> np.ndarray:
+    numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna()).to_numpy()
     if wrong.any():
         first = int(np.argmax(wrong))
@@ -485,44 +451,33 @@ def _numeric_values(column: pd.Series, name: str) -> np.ndarray:
     return numbers.to_numpy(dtype=float)
 
 
-def _stations(
-    frame: pd.DataFrame, columns: Columns
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
     """Names, the station of each row, and the position of each station."""
-    rows = {role: _numeric_values(frame[name], name) for role, name in columns.places.items()}
+    rows = pd.DataFrame({k: _numeric_values(frame[name]) for k, name in columns.places.items()})
     for role, name in columns.places.items():
-        refuse_missing(frame[name], ~np.isfinite(rows[role]))
-    where = np.stack(list(rows.values()), axis=1)
+        refuse_missing(frame[name], ~np.isfinite(rows[role].to_numpy()))
     if columns.station is None:
-        places, which = np.unique(where, axis=0, return_inverse=True)
-        return np.arange(len(places)).astype(str), which.reshape(-1), _places_by_role(rows, places)
+        groups = rows.groupby(list(rows.columns), sort=True)
+        places = groups.size().reset_index()[list(rows.columns)]
+        return np.arange(len(places)).astype(str), groups.ngroup().to_numpy(), places
     refuse_missing(frame[columns.station], frame[columns.station].isna().to_numpy())
     text = frame[columns.station].astype(str).to_numpy(dtype=str)
     names, first, which = np.unique(text, return_index=True, return_inverse=True)
-    places = where[first]
-    moved = np.abs(where - places[which]).max(1) > SAME_PLACE
+    places = rows.iloc[first].reset_index(drop=True)
+    there = places.to_numpy()[which]
+    moved = np.abs(rows.to_numpy() - there).max(1) > SAME_PLACE
     if moved.any():
         at = int(np.argmax(moved))
+        more = len(np.unique(which[moved])) - 1
         raise DataError(
             f"station {text[at]}",
             expected="one place",
-            got=f"{tuple(where[first[which[at]]])} "
-            f"and {tuple(where[at])}, and {len(np.unique(which[moved])) - 1} more stations moved",
+            got=f"{tuple(there[at])} and {tuple(rows.iloc[at])}, and {more} more stations moved",
             fix="give the station a new name where it moved",
         )
-    _refuse_shared_places(names, places)
-    return names, which, _places_by_role(rows, places)
-
-
-def _places_by_role(rows: Mapping[str, Any], places: np.ndarray) -> dict[str, np.ndarray]:
-    return {role: places[:, i] for i, role in enumerate(rows)}
-
-
-def _refuse_shared_places(names: np.ndarray, places: np.ndarray) -> None:
-    _, which, counts = np.unique(places, axis=0, return_inverse=True, return_counts=True)
-    shared = counts[which.reshape(-1)] > 1
+    shared = places.duplicated(keep=False)
     if shared.any():
-        same = names[which.reshape(-1) == which.reshape(-1)[np.argmax(shared)]]
+        same = names[(places == places[shared].iloc[0]).all(axis=1)]
         raise DataError(
             "stations",
             expected="stations at different places",
@@ -530,22 +485,15 @@ def _refuse_shared_places(names: np.ndarray, places: np.ndarray) -> None:
             fix="leave station out, and average first what was seen at one place and time: "
             "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)",
         )
+    return names, which, places
 
 
-def _refuse_contradictions(
-    frame: pd.DataFrame, columns: Columns, cell: np.ndarray, values: np.ndarray
-) -> None:
-    """Refuse two different values at one place and time."""
-    order = np.lexsort([values, cell])
-    one, other = order[:-1], order[1:]
-    differ = np.abs(values[one] - values[other]) > 0  # not where either is missing
-    again = other[(cell[one] == cell[other]) & differ]
-    if not again.size:
-        return
+def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarray) -> DataError:
+    """Two different values at one place and time."""
     by = [columns.station] if columns.station else list(columns.places.values())
-    row = frame.iloc[int(again.min())]
+    row = frame.iloc[int(np.argmax(again))]
     shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
     names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
-    got = f"{again.size} rows that contradict another, the first: {shown}"
+    got = f"{int(again.sum())} rows that contradict another, the first: {shown}"
     fix = f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)"
-    raise DataError("table", expected="one value per station and time", got=got, fix=fix)
+    return DataError("table", expected="one value per station and time", got=got, fix=fix)

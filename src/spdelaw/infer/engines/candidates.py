@@ -36,8 +36,8 @@ WHITE_CORRELATION = 0.05
 CHANCE_DEVIATIONS = 2.6
 #: Residual energy below this share of the field's counts as noise.
 NEGLIGIBLE = 1e-8
-#: Most and fewest paths of the sample, and the values that it may have together.
-MOST_SAMPLED, FEWEST_SAMPLED, SAMPLED_VALUES = 24, 4, 2_000_000
+#: Most and fewest paths of the sample, the values that it may have together, and those of a record.
+MOST_SAMPLED, FEWEST_SAMPLED, SAMPLED_VALUES, RECORD_VALUES = 24, 4, 2_000_000, 1_000_000
 #: Most modes in all: with one pattern for all paths, and with one per path or where even the first
 #: number leaves more than white noise.
 MOST_SHARED, MOST_PER_PATTERN = 64, 20
@@ -111,12 +111,13 @@ def likeliest_total(score: Callable[[int], float], least: int, most: int) -> int
 def _sample_values(observed: Observed) -> tuple[Array, Array]:
     """Values of some paths, and their times."""
     of_one = int(np.prod(observed.values.shape[1:]))
-    return first_paths(observed, min(MOST_SAMPLED, max(FEWEST_SAMPLED, SAMPLED_VALUES // of_one)))
+    n_paths = min(MOST_SAMPLED, max(FEWEST_SAMPLED, SAMPLED_VALUES // of_one))
+    return first_paths(observed, n_paths, RECORD_VALUES if observed.n_paths == 1 else np.inf)
 
 
-def first_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
-    """Values of the first paths, and their times."""
-    values, times = observed.first(n_paths), observed.times
+def first_paths(observed: Observed, n_paths: int, n_values: float = np.inf) -> tuple[Array, Array]:
+    """Values of the first paths, of long ones those of their head, and their times."""
+    values, times = observed.first(n_paths, n_values), observed.times
     times = times if times.ndim == 1 else times[:n_paths]
     return values, times[..., : values.shape[1]]
 

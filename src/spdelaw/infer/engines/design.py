@@ -22,8 +22,10 @@ from spdelaw.infer.moments import MomentEstimates, of_components
 from spdelaw.infer.objective import estimate, log_posterior
 from spdelaw.infer.optimise import Estimate
 from spdelaw.infer.parameters import OperatorTied, Parametrisation, PowerTied, Single
+from spdelaw.processes.linear import Linear
+from spdelaw.statespace.chain import without_response
 from spdelaw.statespace.collapse import Collapsed, collapse
-from spdelaw.statespace.condense import collapse_pieces
+from spdelaw.statespace.condense import collapsed_rows
 from spdelaw.statespace.likelihood import evaluate_likelihood
 
 # ---------- Passes over observed fields for a design, piece by piece
@@ -101,6 +103,8 @@ def projected(observed: Observed, keep: Array) -> Array:
 
 #: Paths, and stride in time, of the data that choose the number of nuisance modes.
 SAMPLE_PATHS, TIME_STRIDE = 40, 4
+#: Of data that are taken as they are.
+NO_CENTRE = np.zeros(0)
 #: Share of the residual's energy in a constant mean from which on a note reports it.
 STEADY_SHARE = 0.3
 
@@ -119,6 +123,7 @@ class Design(NamedTuple):
         keep: principal directions of the fields, (points, M), where the values are components.
         products: of the modes at the points, where the values are fields.
         mu: eigenvalues of the domain's operator, (N + nuisance,).
+        centre: coefficients that are subtracted once the data are on the modes, (N,) or none.
     """
 
     observed: Observed
@@ -131,6 +136,7 @@ class Design(NamedTuple):
     keep: Array | None = None
     products: Products | None = None
     mu: Array = np.zeros(0)
+    centre: Array = NO_CENTRE
 
     def of(self, values: Array) -> Array:
         """Other fields at the same points, in the form of the design's values."""
@@ -139,14 +145,16 @@ class Design(NamedTuple):
     def collapsed(self) -> Collapsed:
         """The data on the modes."""
         observed, how = self.observed, (self.weights, self.products)
-        if not observed.in_pieces:
-            return collapse(observed.values, observed.times, self.basis, *how)
-        survey = observed.surveyed().survey
-        has_gaps = survey is not None and survey.has_partial_rows
-        pieces, executor = observed.pieces(), observed.executor
-        return collapse_pieces(
-            pieces, observed.times, self.basis, executor, *how, with_gaps=has_gaps
-        )
+        if observed.in_pieces:
+            rows = collapsed_rows(observed, self.basis, *how)
+        else:
+            rows = collapse(observed.values, observed.times, self.basis, *how)
+        if not self.centre.any():
+            return rows
+        n_modes = self.basis.shape[1]
+        mean = np.pad(self.centre, (0, n_modes - len(self.centre)))  # nuisance modes have none
+        around = Linear(np.ones(n_modes), np.ones(n_modes), mean=mean)
+        return rows.changed(without_response, around)
 
     @property
     def rows_determine(self) -> bool:
@@ -176,13 +184,18 @@ class Design(NamedTuple):
         return self._replace(observed=some, weights=weights)
 
 
-def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]) -> Design:
-    """Choose fields or components, and the number of modes; reasons go to ``notes``."""
+def make_design(
+    observed: Observed, n_modes: int, model: Model, notes: list[str], centre: Array = NO_CENTRE
+) -> Design:
+    """Choose fields or components, and the number of modes; reasons go to ``notes``.
+
+    ``centre``: coefficients to subtract from the data, (n_modes,) or none.
+    """
     fixed_variance, weights = fixed_noise(model, len(observed.points))
     extra = Decision(0 if model.nuisance == "auto" else int(model.nuisance), {})
     partial = observed.least_observed < len(observed.points)
     if model.nuisance != 0 and (partial or grid_mixes(observed, n_modes)):
-        reduced = _reduced_design(observed, n_modes, model, notes)
+        reduced = _reduced_design(observed, n_modes, model, notes, centre)
         if reduced is not None:
             return reduced
         if model.nuisance == "auto":
@@ -191,7 +204,8 @@ def make_design(observed: Observed, n_modes: int, model: Model, notes: list[str]
     n = int(extra.answer)
     basis, products = observed.basis(n_modes + n), observed.products(n_modes + n)
     mu = observed.domain.eigenvalues(n_modes + n)
-    return Design(observed, basis, n, fixed_variance, weights, extra, products=products, mu=mu)
+    given = observed, basis, n, fixed_variance, weights, extra
+    return Design(*given, products=products, mu=mu, centre=centre)
 
 
 def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
@@ -227,17 +241,20 @@ def grid_mixes(observed: Observed, n_modes: int) -> bool:
 
 
 def _reduced_design(
-    observed: Observed, n_modes: int, model: Model, notes: list[str]
+    observed: Observed, n_modes: int, model: Model, notes: list[str], centre: Array
 ) -> Design | None:
     """Principal components of complete, noise-free fields, with the modes behind them."""
     if observed.times.ndim == 2 or model.noise_word not in ("auto", "none") or observed.has_gaps:
         return None
+    if centre.any():
+        values = observed.values - observed.basis(n_modes) @ centre
+        observed = observed._replace(values=values, collapsed=None)
     reduction, is_open = principal_components(observed), model.nuisance == "auto"
     if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
     components = observed._replace(
-        values=projected(observed, keep), executor=LocalExecutor(), survey=None
+        values=projected(observed, keep), executor=LocalExecutor(), survey=None, collapsed=None
     )
     decision, first = _total_modes(components, keep, variance, n_modes, model)
     extra = int(decision.answer)

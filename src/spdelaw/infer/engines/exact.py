@@ -41,7 +41,7 @@ from spdelaw.law.law import Law
 from spdelaw.law.observations import smooth_fields
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.condense import statistics_of_pieces
+from spdelaw.statespace.condense import collapsed_rows, condensed, statistics_of_rows
 from spdelaw.statespace.likelihood import Evaluation
 from spdelaw.statespace.mean import evaluate_restricted_statistics, mean_given_statistics
 from spdelaw.statespace.statistics import Statistics, collect, evaluate_statistics, white_noise_z
@@ -199,9 +199,10 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     if observed.in_pieces:
         if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
             return None
-        pieces, executor = observed.pieces(), observed.executor
-        return statistics_of_pieces(pieces, observed.times, phi, executor, pairs=pairs)
-    return collect(observed.chunks(), observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
+        rows = collapsed_rows(observed, phi)
+        return statistics_of_rows(rows, observed.times, phi, pairs=pairs)
+    values = (block for _, block in observed.pieces().read())
+    return collect(values, observed.times, np.linalg.pinv(phi), phi, pairs=pairs)
 
 
 def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit | None, bool]:
@@ -316,6 +317,8 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
         return fit_per_point(observed, n_modes, model, threads)
     if observed.executor.remote:
         threads = 1  # the workers are the threads
+    if observed.in_pieces:
+        observed = condensed(observed, n_modes)
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     noise_free_fit: Fit | None = None

@@ -6,14 +6,14 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.engines.candidates import residual_correlation
-from spdelaw.infer.engines.design import Design, make_design
+from spdelaw.infer.engines.design import NO_CENTRE, Design, make_design
 from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
@@ -31,9 +31,9 @@ from spdelaw.infer.objective import (
     LogPosterior,
     Metric,
     Objective,
-    centred_fields,
     estimate,
     log_posterior,
+    mean_coefficients,
     metric_of_rows,
 )
 from spdelaw.infer.optimise import Estimate, Fit
@@ -44,6 +44,7 @@ from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace, without_response
 from spdelaw.statespace.collapse import Block, Collapsed, first_paths, rotate
+from spdelaw.statespace.condense import condensed
 from spdelaw.statespace.likelihood import Evaluation, evaluate_likelihood
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
@@ -171,7 +172,8 @@ class FilterObjective(Objective):
     def mean_square(self) -> float:
         """Mean square of the values, ``y'y = RSS + c_hat' G c_hat`` for each row."""
         if self.design.weights is not None:
-            return float(np.nanmean(self.observed.first(self.observed.n_paths) ** 2))
+            centre = self.design.basis[:, : len(self.design.centre)] @ self.design.centre
+            return float(np.nanmean((self.observed.first(self.observed.n_paths) - centre) ** 2))
         inside = sum(self.collapsed.map(energy_of))
         return float(inside + self.collapsed.misfit) / max(self.collapsed.n_values, 1.0)
 
@@ -432,14 +434,17 @@ def by_filter(
     """
     clock, read = time.perf_counter(), [0.0]
     objectives: dict[tuple[str, str], FilterObjective] = {}
+    designs: dict[str, CondensedDesign] = {}
     if observed.in_pieces:
-        observed = observed.surveyed().at_observed_times()
+        observed = condensed(observed, n_modes)
 
     def cached_objective(variant: Model) -> FilterObjective:
         begin, key = time.perf_counter(), (str(variant.mean), variant.initial)
         if key not in objectives:
+            if key[0] not in designs:
+                designs[key[0]] = condense(observed, n_modes, variant)
             objectives[key] = build_objective(
-                observed, n_modes, variant, threads=threads, polish=polish
+                observed, n_modes, variant, threads=threads, polish=polish, given=designs[key[0]]
             )
         read[0] += time.perf_counter() - begin
         return objectives[key]
@@ -458,24 +463,60 @@ def by_filter(
     return problem.fit(fitted, seconds)
 
 
-def build_objective(
-    observed: Observed, n_modes: int, model: Model, *, threads: int = 1, polish: bool = True
-) -> FilterObjective:
-    """Collapse the fields; choose noise, nuisance modes, initial state and start.
+class CondensedDesign(NamedTuple):
+    """The fields on the modes: what objectives that differ in the initial state share.
 
-    The mean is zero or constant; most of a constant one is subtracted from the data first, so that
-    none of these decisions depends on it.
+    Attributes:
+        design: observations as a regression on the modes.
+        collapsed: the same on the modes, less the centre.
+        centre: most of the mean, as coefficients, (N,); none for a mean of zero.
+        notes: reasons in words.
+        correlation: lag-one correlation of what the modes leave over, and its standard error.
     """
+
+    design: Design
+    collapsed: Collapsed
+    centre: Array
+    notes: list[str]
+    correlation: Callable[[], tuple[float, float]]
+
+
+def condense(observed: Observed, n_modes: int, model: Model) -> CondensedDesign:
+    """Choose the number of nuisance modes, and collapse the fields."""
     notes: list[str] = []
-    centre, has_mean = np.zeros(0), model.mean == "constant"
-    if has_mean:
-        observed, centre = centred_fields(observed, n_modes)
-    observed.check_change()
-    design = make_design(observed, n_modes, model, notes)
+    has_mean = model.mean == "constant"
+    centre = mean_coefficients(observed, n_modes) if has_mean else NO_CENTRE
+    observed.check_change(observed.basis(n_modes) @ centre if has_mean else 0.0)
+    design = make_design(observed, n_modes, model, notes, centre)
     collapsed = design.collapsed()
     centre = np.pad(centre, (0, collapsed.n_modes - len(centre)))  # nuisance modes have none
     if collapsed.decoupled:
         notes.append(DECOUPLED_NOTE)
+
+    @functools.cache
+    def correlation() -> tuple[float, float]:
+        return residual_correlation(design.observed, design.basis, design.products)
+
+    return CondensedDesign(design, collapsed, centre, notes, correlation)
+
+
+def build_objective(
+    observed: Observed,
+    n_modes: int,
+    model: Model,
+    *,
+    threads: int = 1,
+    polish: bool = True,
+    given: CondensedDesign | None = None,
+) -> FilterObjective:
+    """Choose noise, initial state and start of data on the modes.
+
+    The mean is zero or constant; most of a constant one is subtracted from the data first, so that
+    none of these decisions depends on it.
+    """
+    given = given or condense(observed, n_modes, model)
+    design, collapsed, centre, notes, correlation = given
+    has_mean = model.mean == "constant"
     states = collapsed.n_states
     spare = collapsed.n_values - states
     moments, energy = _starting_moments(collapsed, spare, design, model)
@@ -520,12 +561,16 @@ def build_objective(
     if fixed_variance is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:
         problem = dataclasses.replace(candidate(fixed_variance), count=max(spare, states))
     else:
-        problem = _objective_with_noise(candidate, states, spare, is_open)
+        problem = _objective_with_noise(candidate, states, spare, is_open, correlation)
     return dataclasses.replace(problem, has_mean=has_mean)
 
 
 def _objective_with_noise(
-    candidate: Candidate, states: float, spare: float, is_open: bool
+    candidate: Candidate,
+    states: float,
+    spare: float,
+    is_open: bool,
+    correlation_of_residual: Callable[[], tuple[float, float]],
 ) -> FilterObjective:
     """The objective with as much observation noise as the residual of the modes shows."""
     every = candidate(None)
@@ -536,8 +581,7 @@ def _objective_with_noise(
             candidate(variance), outside=outside, count=INSIDE_SHARE * states
         )
 
-    design = every.design
-    correlation, error = residual_correlation(design.observed, design.basis, design.products)
+    correlation, error = correlation_of_residual()
     compared = {"residual_correlation": correlation, "its_standard_error": error}
     if outside <= 0.0 or correlation > max(WHITE_RESIDUAL, 3.0 * error):
         return noise_inside(inside, is_open)

@@ -92,7 +92,7 @@ class Engine(abc.ABC):
             level: of the intervals.
             seed: of whatever is drawn.
             executor: None, or where independent pieces of work can run, see
-                `spdelaw.data.executors.over_blocks`.
+                `spdelaw.data.executors.as_executor`.
             progress: None, True, or a function that receives the progress of the work.
         """
 
