@@ -162,7 +162,10 @@ def _nats(law: sl.Law, kind: Kind, data: Any) -> float | None:
 
 
 def _parameters(law: sl.Law, kind: Kind) -> tuple[int, int]:
-    """How many of the 95 % intervals of drift, noise and mean hold the truth, and of how many."""
+    """How many of the 95 % intervals of drift, noise and mean hold the truth, and of how many.
+
+    A mean that the fit has estimated and dropped has the interval [0, 0].
+    """
     errors = parameter_errors(law, kind.truth)
     names = [str(n)[:-2] for n in errors if str(n).endswith("_z")]
     truths = {n: errors[f"{n}_truth"].values for n in names}
@@ -170,6 +173,9 @@ def _parameters(law: sl.Law, kind: Kind) -> tuple[int, int]:
         centre = kind.truth.centre
         truths["mean"] = np.zeros(law.n_modes) if centre is None else kind.scale * centre
     held = n = 0
+    if law.info["decisions"]["mean"].get("largest_z_of_mean") and "mean" not in law.parameters:
+        n = law.n_modes
+        held = n if kind.truth.centre is None else int((kind.truth.centre == 0.0).sum())
     for name, own in truths.items():
         table_ = law.parameters[name].values
         true = own * (kind.scale**2 if "noise" in name else 1.0)
