@@ -193,9 +193,9 @@ def quantities(
     }
     if is_linear and "season" in values:
         out["season"] = Quantity(values["season"], _row_norms(estimate.roots("season")), True)
-    out["initial_mean"] = Quantity(
-        estimate.state_space.initial.mean[:n], _initial_mean_errors(estimate, n), False
-    )
+    error = fit.initial_error
+    error = _initial_mean_errors(estimate, n) if error is None else error
+    out["initial_mean"] = Quantity(estimate.state_space.initial.mean[:n], error, False)
     if estimate.mean is not None:
         out["mean"] = Quantity(estimate.mean.value[:n], estimate.mean.errors[:n], False)
     std = np.sqrt(observation_variance)
@@ -295,6 +295,8 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
     kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
+    if terms := getattr(state_space.dynamics, "terms", None):
+        kind |= {"terms": list(terms)}
     ends, profiled, n_for_ends = (
         likelihood_ends(estimate, fit.n_modes, level) if profile and is_linear else ({}, [], 0)
     )

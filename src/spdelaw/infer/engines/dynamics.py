@@ -18,14 +18,14 @@ from spdelaw.infer.objective import DifferencedPosterior, estimate, fixed_values
 from spdelaw.infer.optimise import Fit, watched
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.infer.semilinear.engine import filter_density
+from spdelaw.infer.semilinear.fits import FilterLikelihood
 from spdelaw.infer.semilinear.observations import PartlyObserved, partly_observed_of
 from spdelaw.infer.semilinear.starts import noise_guess, rough_states
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import density_entries
 from spdelaw.processes.linear import Dynamics
 from spdelaw.processes.specification import InitialKind, InitialState
-from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.filter import FilterEvaluation, evaluate_filter, gram_roots
+from spdelaw.statespace.filter import gram_roots
 
 # The likelihood is that of `spdelaw.statespace.filter` on collapsed observations: the filter takes
 # gaps, noise, few sensors and clocks of each path alike. Its score comes from differences of its
@@ -125,12 +125,8 @@ def log_posterior_of(
     fixed = fixed_values(parametrisation, model.fixed)
     start[list(fixed)] = list(fixed.values())
     free = [i for i in range(len(start)) if i not in fixed]
-    blocks = observations.collapsed.blocks
-    roots = [gram_roots(block) for block in blocks]
-
-    def evaluate(space: StateSpace) -> FilterEvaluation:
-        return evaluate_filter(blocks, space, roots)
-
+    blocks = list(observations.collapsed.blocks)
+    evaluate = FilterLikelihood(blocks, [gram_roots(block) for block in blocks], 0.0)
     posterior = DifferencedPosterior(
         parametrisation,
         evaluate,  # type: ignore[arg-type]

@@ -30,14 +30,14 @@ from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import statistics_of
 from spdelaw.infer.model import Model
 from spdelaw.infer.moments import mean_gram
-from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered
-from spdelaw.infer.semilinear.layout import SemilinearFit, layout
+from spdelaw.infer.semilinear.fits import SemilinearFit, fit_complete, fit_filtered
+from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.terms import MOST_DENSE
 from spdelaw.statespace.collapse import Collapsed, collapse
-from spdelaw.statespace.semilinear import Transitions, transition_innovations, transitions
+from spdelaw.statespace.transitions import Transitions, transition_innovations, transitions
 from spdelaw.statespace.statistics import Statistics
 
 Array = np.ndarray
@@ -114,7 +114,7 @@ class FullyObserved:
         """Whether the errors of predictions are those of noisy rows."""
         if self.is_held:
             return False
-        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.x)
+        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.estimate.full)
         data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
         if self.one_pass:
             errors = residuals(fit, data)
