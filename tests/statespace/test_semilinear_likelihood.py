@@ -27,7 +27,9 @@ def test_terms_held_at_zero_leave_the_exact_likelihood():
     exact = transition(rates, noise, np.array([0.1]))
     r, omega = pairs.after - exact.factor[0] * pairs.before, exact.covariance[0]
     expected = -0.5 * (r**2 / omega + np.log(2 * np.pi * omega)).sum(1)
-    np.testing.assert_allclose(closure_scores(closure, pairs, 1).log_likelihood, expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        closure_scores(closure, pairs, 1).log_likelihood, expected, rtol=1e-8
+    )
 
 
 def test_one_mode_against_brute_force():

@@ -40,6 +40,8 @@ ROUNDING_VARIANCE = 1e-22
 FAST_DECAY, FAST_DECAY_UNDETERMINED = 5.0, 2.0
 #: Correlation above which two estimates are inseparable.
 INSEPARABLE_CORRELATION = 0.98
+#: Standard errors from zero from which on a number of either sign is determined.
+CLEAR_OF_ZERO = 2.0
 
 
 def identifiability_messages(report: dict[str, list]) -> list[str]:
@@ -76,6 +78,11 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     close = np.abs(determined_columns @ determined_columns.T) > INSEPARABLE_CORRELATION * np.outer(
         size, size
     )
+    if not isinstance(estimate.state_space.dynamics, Linear):
+        # Coefficients of u and u^3 are correlated by nature: what counts is whether both are poor.
+        at = estimate.full[determined]
+        poor = is_log[determined] | (np.abs(at) < CLEAR_OF_ZERO * size)
+        close &= np.outer(poor, poor)
     pairs = [
         [names[determined[i]], names[determined[j]]] for i, j in np.argwhere(np.triu(close, 1))
     ]

@@ -725,8 +725,9 @@ class DynamicsParametrisation(Parametrisation):
         """Scores of n terms by the full vector, (n, p), from those by the numbers, (n, ...)."""
         slopes = []
         for part, where in self.slices.items():
-            jacobian = np.reshape(self.jacobian(part, full), (-1, where.stop - where.start))
-            slopes.append(by[part].reshape(-1, len(jacobian)) @ jacobian)
+            slope = by[part].reshape(len(by[part]), by[part][0].size)
+            shape = slope.shape[1], where.stop - where.start  # there may be no term at all
+            slopes.append(slope @ np.reshape(self.jacobian(part, full), shape))
         return np.concatenate(slopes, axis=1)
 
     def score(self, full: Array, model: StateSpace, evaluation: Any) -> Array:

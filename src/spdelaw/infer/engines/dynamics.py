@@ -14,7 +14,13 @@ from spdelaw.errors import InputError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
-from spdelaw.infer.objective import DifferencedPosterior, estimate, fixed_values, prior_terms
+from spdelaw.infer.objective import (
+    DifferencedPosterior,
+    LogPosterior,
+    estimate,
+    fixed_values,
+    prior_terms,
+)
 from spdelaw.infer.optimise import Fit, watched
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.infer.semilinear.engine import filter_density
@@ -28,8 +34,8 @@ from spdelaw.processes.specification import InitialKind, InitialState
 from spdelaw.statespace.filter import gram_roots
 
 # The likelihood is that of `spdelaw.statespace.filter` on collapsed observations: the filter takes
-# gaps, noise, few sensors and clocks of each path alike. Its score comes from differences of its
-# value, so that the dynamics need nothing but their moments.
+# gaps, noise, few sensors and clocks of each path alike. Its score comes from the pull-back of the
+# moments, or from differences of its value where the dynamics have none.
 
 
 Array = np.ndarray
@@ -119,7 +125,7 @@ class DynamicsEngine(Engine):
 
 def log_posterior_of(
     dynamics: Dynamics, observations: PartlyObserved, model: Model
-) -> DifferencedPosterior:
+) -> LogPosterior:
     """Log-posterior around the numbers of the dynamics."""
     parametrisation, start, scale = _start(dynamics, observations, model)
     fixed = fixed_values(parametrisation, model.fixed)
@@ -143,7 +149,11 @@ def log_posterior_of(
         expected = "a log-likelihood at the numbers to start from"
         fix = "pass dynamics with other numbers; check moments() with DynamicsContract"
         raise InputError("dynamics", expected=expected, got="none that is finite", fix=fix)
-    return posterior.rescaled()
+    posterior = posterior.rescaled()
+    if not evaluate(parametrisation.state_space(start)).by:
+        return posterior
+    settings = (getattr(posterior, field.name) for field in dataclasses.fields(LogPosterior))
+    return LogPosterior(*settings)
 
 
 def _start(

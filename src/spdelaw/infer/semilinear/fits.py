@@ -154,8 +154,9 @@ CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
-#: The search on all transitions ends this near; one Newton step goes the rest of the way.
-FULL_NEAR = 0.02
+#: The search on all transitions ends this near; one Newton step goes the rest of the way. Where
+#: squared scores are no information, as of a wrong model, more of them come this near.
+FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
 
 
 class TransitionLikelihood(NamedTuple):
@@ -262,6 +263,7 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         terms,
         full,
         near=FULL_NEAR,
+        near_newton=FULL_NEAR_NEWTON,
         sampled=terms.sampled,
         rate_dt=lambda full: form.rate(full, states) * dt,
     )

@@ -114,7 +114,10 @@ class FullyObserved:
         """Whether the errors of predictions are those of noisy rows."""
         if self.is_held:
             return False
-        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.estimate.full)
+        data, closure = (
+            transitions(self.c, self.observed.times),
+            fit.layout.closure(fit.estimate.full),
+        )
         data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
         if self.one_pass:
             errors = residuals(fit, data)

@@ -31,8 +31,8 @@ Array = np.ndarray
 LONGEST_STEP = 20.0
 #: Halvings of one step.
 HALVINGS = 12
-#: Newton steps that follow the search.
-MOST_NEWTON = 5
+#: Newton steps that follow the search with one curvature, and how often that is computed.
+MOST_NEWTON, CURVATURES = 5, 2
 #: Rate of the reaction times the step above which no test confirms the intervals of the closure.
 FAST = 1.0
 #: Least eigenvalue of the information, parameters scaled to 1, that counts as positive.
@@ -120,14 +120,32 @@ class ScoredPosterior(LogPosterior):
     def maximum_by_scores(self) -> Optimum:
         """Search, curvature, and Newton steps; the last one is not evaluated any more."""
         counted = Counted(self.scored)
-        best = self.climb(counted)
-        information, fewer = self.curvature, self.sample(best.scores)
-        if information is None:
-            is_whole = fewer.evaluate is self.evaluate
-            objective = counted if is_whole else fewer.scored
-            base = (best.scores if is_whole else objective(best.x)[1]).sum(0)
-            information = information_at(objective, best, base)
-        covariance = invert_information(information, self.rate_dt(self.full(best.x)))
+        best, information = self.climb(counted), self.curvature
+        for k in range(CURVATURES):
+            if information is None or k:
+                information = self._information(counted, best)
+            covariance = invert_information(information, self.rate_dt(self.full(best.x)))
+            best = self._newton_steps(counted, best, covariance)
+            if best.expected_gain < self.near_newton:
+                break
+        end = best.x + covariance @ best.scores.sum(0)
+        # A Newton step leaves an error of second order.
+        decrement = 0.5 * best.expected_gain * min(best.expected_gain, 1.0)
+        hessian = FactoredHessian.of(information, balanced(information, self.scale))
+        return Optimum(
+            end, best.value, information, counted.calls, decrement, 0.0, hessian, "differenced",
+            best.scores,
+        )  # fmt: skip
+
+    def _information(self, counted: Counted, best: Point) -> Array:
+        """Observed information at a point, from a sample of the terms where there are many."""
+        fewer = self.sample(best.scores)
+        if fewer.evaluate is self.evaluate:
+            return information_at(counted, best, best.scores.sum(0))
+        return information_at(fewer.scored, best, fewer.slope(best.x))
+
+    def _newton_steps(self, counted: Counted, best: Point, covariance: Array) -> Point:
+        """Steps with one curvature, until one more would gain less than ``near_newton``."""
         for _ in range(MOST_NEWTON):
             slope = best.scores.sum(0)
             best = best._replace(expected_gain=float(slope @ covariance @ slope))
@@ -137,14 +155,7 @@ class ScoredPosterior(LogPosterior):
             if not value >= best.value:
                 break
             best = best._replace(x=best.x + covariance @ slope, value=value, scores=scores)
-        end = best.x + covariance @ best.scores.sum(0)
-        # A Newton step leaves an error of second order.
-        decrement = 0.5 * best.expected_gain * min(best.expected_gain, 1.0)
-        hessian = FactoredHessian.of(information, balanced(information, self.scale))
-        return Optimum(
-            end, best.value, information, counted.calls, decrement, 0.0, hessian, "differenced",
-            best.scores,
-        )  # fmt: skip
+        return best
 
     def climb(self, objective: Any) -> Point:
         """Climb until the expected gain of a step is below ``near``.
