@@ -301,7 +301,8 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
-    kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
+    kind: dict[str, Any] = {"initial_state": state_space.initial.kind}
+    clock = time.perf_counter()
     if terms := getattr(state_space.dynamics, "terms", None):
         kind |= {"terms": list(terms)}
     ends, profiled, n_for_ends = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -317,13 +317,12 @@ class Filtered(NamedTuple):
 def forward_filter(block: Block, state_space: StateSpace) -> Filtered:
     """Filter all paths of a block together."""
     rows, r = _filter_rows(block, state_space), float(state_space.observation_variance)
-    states = (
-        np.stack([getattr(row, name) for row in rows])
-        for name in ("mean", "covariance", "predicted_mean", "predicted_covariance")
-    )
+    names = ("mean", "covariance", "predicted_mean", "predicted_covariance")
+    states: Any = (np.stack([getattr(row, name) for row in rows]) for name in names)
     logs = np.stack([row.log_likelihood for row in rows])
     logs[0] -= 0.5 * _constant(block, block.n_values, r)
-    return Filtered(logs, *states, tuple(row.step for row in rows[1:] if row.step))
+    steps = tuple(row.step for row in rows[1:] if row.step)
+    return Filtered(logs, *states, steps=steps)
 
 
 def _constant(block: Block, n_values: Array, r: float) -> Array:
@@ -433,7 +432,7 @@ def filter_scores(
     # The residual, RSS, carries information on r at every time: only the numbers that determine
     # the state, as many as the rank of G, are left out where a term does not count.
     n_values = block.n_values.astype(float)
-    for t in np.flatnonzero((counts == 0.0).any(1)):
+    for t in np.flatnonzero((counts == 0.0).any(1)).tolist():
         n_values = n_values - (1.0 - counts[t]) * rows[t].root.any(-2).sum(-1)
     value = (counts * np.array([row.log_likelihood for row in rows])).sum(0)
     value -= 0.5 * _constant(block, n_values, r)

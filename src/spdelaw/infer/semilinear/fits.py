@@ -42,7 +42,7 @@ Array = np.ndarray
 ALLOWED_SHIFT, LARGEST_SHIFT, MOST_STEPS = 0.3, 2.0, 16
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class SemilinearFit:
     """Estimate of a semilinear law with its uncertainty.
 
@@ -91,50 +91,55 @@ class SemilinearFit:
         errors = np.sqrt(np.diag(covariance)) * np.where(form.is_log, numbers, 1.0)
         return {name: float(errors[i]) for i, name in zip(form.free, form.free_names, strict=True)}
 
-    def __repr__(self) -> str:
-        """One line per parameter."""
-        errors = self.standard_errors
-        lines = [f"SemilinearFit: log-likelihood {self.log_likelihood:.2f}"]
-        for name, value in self.values.items():
-            error = f"+- {errors[name]:.3g}" if name in errors else "held"
-            lines.append(f"  {name:<10} {value:>10.4g} {error}")
-        return "\n".join(lines)
-
 
 def refined(
-    posterior: ScoredPosterior, trial: Callable[[Array], ScoredPosterior]
-) -> tuple[Estimate, dict[str, float]]:
-    """Maximum of a likelihood with as many sub-steps of the closure as it needs.
+    posterior: ScoredPosterior,
+    trial: Callable[[Any], ScoredPosterior],
+    groups: Array | None,
+    spent: float,
+    **diagnostics: Any,
+) -> SemilinearFit:
+    """Fit with as many sub-steps of the closure as it needs.
 
     Args:
         posterior: of all terms, with its start.
         trial: log-posterior of a part of the data that shows what twice the sub-steps change in
             the score, given the scores of all terms.
+        groups: path of each term; None where terms are the records themselves.
+        spent: evaluations so far.
+        diagnostics: to report.
 
-    Returns:
-        The estimate, moved by the Newton step to where twice the sub-steps would lead, and
-        ``n_steps`` with ``step_shift``, that step in standard errors.
+    The estimate is moved by the Newton step to where twice the sub-steps would lead.
     """
-    n, calls = 1, 0
+    n = 1
     while True:
         maximum = estimate(posterior.with_steps(n))
-        optimum, calls = maximum.optimum, calls + maximum.optimum.n_evaluations
-        few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)  # type: ignore[arg-type]
+        optimum, spent = maximum.optimum, spent + maximum.optimum.n_evaluations
+        few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)
         fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
         change = covariance @ (fine - coarse) / few.share
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max(initial=0.0))
         if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
             break
-        known = {"curvature": optimum.information}
-        if posterior.guess is not None:
-            known |= {"guess": optimum.information}
-        n, posterior = 2 * n, dataclasses.replace(posterior.moved(optimum.x + change), **known)
-    if shift < LARGEST_SHIFT:
-        full = maximum.posterior.full(optimum.x + change)
-        space = maximum.parametrisation.state_space(full)
-        maximum = maximum._replace(full=full, state_space=space)
-    maximum = maximum._replace(optimum=optimum._replace(n_evaluations=calls))
-    return maximum, {"n_steps": n, "step_shift": shift}
+        n, posterior = 2 * n, posterior.moved(optimum.x + change).with_curvature(optimum)
+    step = change if shift < LARGEST_SHIFT else 0.0
+    full = maximum.posterior.full(optimum.x + step)
+    form, scores = maximum.parametrisation, optimum.scores @ posterior.columns.T
+    maximum = maximum._replace(
+        full=full,
+        state_space=form.state_space(full),
+        optimum=optimum._replace(n_evaluations=int(np.ceil(spent))),
+    )
+    # The sandwich. At the maximum k parameters have turned the scores of n records towards zero,
+    # for which ``n / (n - k)`` makes up; fewer records tell of no spread.
+    sandwich, n_scores, k = maximum.covariance, len(scores), posterior.columns.shape[1]
+    if groups is not None or n_scores >= 2 * k:
+        factor = 1.0 if groups is not None else n_scores / (n_scores - k)
+        sandwich = factor * sandwich @ scores.T @ scores @ sandwich
+    diagnostics |= {"n_steps": n, "step_shift": shift, "converged": optimum.converged}
+    diagnostics |= {"rate_dt": posterior.rate_dt(full)}
+    groups = np.arange(n_scores) if groups is None else groups
+    return SemilinearFit(maximum, sandwich, scores, groups, diagnostics)
 
 
 # ---------- Fit of a semilinear law to coefficients that are observed completely
@@ -250,41 +255,19 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         steps = substeps(form.closure(full), data.before, data.dt)
         return TransitionLikelihood(data._replace(steps=steps), scheme, values)
 
-    some, near = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4)), {"near": WARM_NEAR}
-    spent = 0.0
+    some, spent = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4)), 0.0
     if len(some.dt) < len(data.dt):
-        warm = ScoredPosterior.of(form, likelihood(some), full, **near)
+        warm = ScoredPosterior.of(form, likelihood(some), full, near=WARM_NEAR)
         counted = Counted(warm.scored)
         full = warm.full(warm.climb(counted).x)  # a start from increments is far too slow
         spent = counted.calls * len(some.dt) / len(data.dt)
     terms = likelihood(data)
+    search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "sampled": terms.sampled}
     posterior = ScoredPosterior.of(
-        form,
-        terms,
-        full,
-        near=FULL_NEAR,
-        near_newton=FULL_NEAR_NEWTON,
-        sampled=terms.sampled,
-        rate_dt=lambda full: form.rate(full, states) * dt,
+        form, terms, full, rate_dt=lambda full: form.rate(full, states) * dt, **search
     )
-    maximum, refinement = refined(posterior, posterior.sample)
-    optimum, columns = maximum.optimum, posterior.columns
-    scores = optimum.scores @ columns.T  # type: ignore[operator]
-    covariance = maximum.covariance
-    return SemilinearFit(
-        maximum._replace(
-            optimum=optimum._replace(n_evaluations=int(np.ceil(spent + optimum.n_evaluations)))
-        ),
-        covariance @ (scores.T @ scores) @ covariance,
-        scores,
-        data.path,
-        {
-            **refinement,
-            "converged": optimum.converged,
-            "rate_dt": form.rate(maximum.full, states) * dt,
-            "n_transitions": len(data.dt),
-            "scheme": scheme,
-        },
+    return refined(
+        posterior, posterior.sample, data.path, spent, n_transitions=len(data.dt), scheme=scheme
     )
 
 
@@ -373,10 +356,8 @@ def fit_filtered(
     """
     r = noise_guess(collapsed) if observation_variance is None else observation_variance
     states, times, prior = rough_states(collapsed, r)
-    given = {"noise": noise, "fixed": fixed, "prior": prior}
-    form = layout(
-        domain, collapsed.n_modes, terms, observation_variance=observation_variance, **given
-    )
+    given = {"prior": prior, "observation_variance": observation_variance}
+    form = layout(domain, collapsed.n_modes, terms, noise=noise, fixed=fixed, **given)  # type: ignore[arg-type]
     full, smooth, spent = filter_start(form, collapsed, r, transitions(states, times))
     longest = LARGEST_BURN_SHARE * float((times[:, -1] - times[:, 0]).min())
     flat = states.reshape(-1, states.shape[-1])
@@ -403,34 +384,14 @@ def fit_filtered(
     whole = FilterLikelihood.of(collapsed, burn_at(full))
     few = FilterLikelihood.of(collapsed, whole.burn, TRIAL_RECORDS)
     posterior = ScoredPosterior.of(
-        form,
-        whole,
-        full,
-        guess=guess,
-        rate_dt=lambda full: form.rate(full, usual) * dt,
-        **search,
+        form, whole, full, guess=guess, rate_dt=lambda full: form.rate(full, usual) * dt, **search
     )
 
     def trial(scores: Array) -> ScoredPosterior:
-        return dataclasses.replace(posterior, evaluate=few, share=few.share)
+        return dataclasses.replace(posterior.of_terms(few), share=few.share)
 
-    maximum, refinement = refined(posterior, trial)
-    optimum = maximum.optimum
-    scores = optimum.scores @ posterior.columns.T  # type: ignore[operator]
-    return SemilinearFit(
-        maximum._replace(
-            optimum=optimum._replace(n_evaluations=int(np.ceil(spent + optimum.n_evaluations)))
-        ),
-        _sandwich(scores, maximum.covariance, len(form.free)),
-        scores,
-        np.arange(len(scores)),
-        {
-            **refinement,
-            "converged": optimum.converged,
-            "rate_dt": form.rate(maximum.full, usual) * dt,
-            "burn": whole.burn,
-            "n_transitions": _n_transitions(collapsed),
-        },
+    return refined(
+        posterior, trial, None, spent, burn=whole.burn, n_transitions=_n_transitions(collapsed)
     )
 
 
@@ -453,17 +414,6 @@ def _complete_information(
     if "observation" in form.parts:
         out[-1, -1] = 2.0 * collapsed.n_values
     return out
-
-
-def _sandwich(scores: Array, covariance: Array, k: int) -> Array:
-    """Covariance from the spread of the scores; as it is where the records are too few.
-
-    At the maximum k parameters have turned the n scores towards zero: ``n / (n - k)`` makes up.
-    """
-    n = len(scores)
-    if n < 2 * k:
-        return covariance
-    return n / (n - k) * covariance @ scores.T @ scores @ covariance
 
 
 def _n_transitions(collapsed: Collapsed) -> int:

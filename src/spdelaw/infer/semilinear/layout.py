@@ -150,7 +150,7 @@ class Layout(DynamicsParametrisation):
 
     def closure(self, full: Array) -> Closure:
         """The equations at a full vector."""
-        return self.state_space(full).dynamics.closure  # type: ignore[attr-defined, no-any-return]
+        return self.state_space(full).dynamics.closure  # type: ignore[attr-defined]
 
     def rate(self, full: Array, states: Array) -> float:
         """Rate of the reaction at the usual one of these states."""

@@ -37,8 +37,8 @@ from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.terms import MOST_DENSE
 from spdelaw.statespace.collapse import Collapsed, collapse
-from spdelaw.statespace.transitions import Transitions, transition_innovations, transitions
 from spdelaw.statespace.statistics import Statistics
+from spdelaw.statespace.transitions import Transitions, transition_innovations, transitions
 
 Array = np.ndarray
 #: Share of the energy outside the modes that is rounding.

@@ -117,13 +117,19 @@ class ScoredPosterior(LogPosterior):
         """The same with the likelihood of other terms."""
         return dataclasses.replace(self, evaluate=evaluate)
 
+    def with_curvature(self, optimum: Optimum) -> ScoredPosterior:
+        """The same with the curvature of a maximum near by, also as the guess where it has one."""
+        known = optimum.information
+        guess = None if self.guess is None else known
+        return dataclasses.replace(self, curvature=known, guess=guess)
+
     def maximum_by_scores(self) -> Optimum:
         """Search, curvature, and Newton steps; the last one is not evaluated any more."""
         counted = Counted(self.scored)
-        best, information = self.climb(counted), self.curvature
+        best = self.climb(counted)
         for k in range(CURVATURES):
-            if information is None or k:
-                information = self._information(counted, best)
+            is_known = self.curvature is not None and k == 0
+            information: Any = self.curvature if is_known else self._information(counted, best)
             covariance = invert_information(information, self.rate_dt(self.full(best.x)))
             best = self._newton_steps(counted, best, covariance)
             if best.expected_gain < self.near_newton:
