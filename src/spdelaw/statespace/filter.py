@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.errors import EquationError
+from spdelaw.errors import ConvergenceError, EquationError
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Dynamics, Step, step_by_groups
 from spdelaw.statespace.blocks import apply, as_matrix, in_full, transpose
@@ -315,14 +315,23 @@ class Filtered(NamedTuple):
 
 
 def forward_filter(block: Block, state_space: StateSpace) -> Filtered:
-    """Filter all paths of a block together."""
-    rows, r = _filter_rows(block, state_space), float(state_space.observation_variance)
+    """Filter all paths of a block together.
+
+    `ConvergenceError` where a state runs away between two observations.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows, r = _filter_rows(block, state_space), float(state_space.observation_variance)
+    if not all(np.isfinite(row.covariance).all() and np.isfinite(row.mean).all() for row in rows):
+        expected = "states that stay finite between observations"
+        got = "an unstable law, whose drift runs away from where they are"
+        fix = "fit with a higher power that pulls back, such as u^3, or observe more often"
+        raise ConvergenceError("law", expected=expected, got=got, fix=fix)
     names = ("mean", "covariance", "predicted_mean", "predicted_covariance")
-    states: Any = (np.stack([getattr(row, name) for row in rows]) for name in names)
+    states: dict[str, Any] = {name: np.stack([getattr(row, name) for row in rows]) for name in names}
     logs = np.stack([row.log_likelihood for row in rows])
     logs[0] -= 0.5 * _constant(block, block.n_values, r)
     steps = tuple(row.step for row in rows[1:] if row.step)
-    return Filtered(logs, *states, steps=steps)
+    return Filtered(logs, steps=steps, **states)
 
 
 def _constant(block: Block, n_values: Array, r: float) -> Array:
@@ -485,8 +494,8 @@ def _pull_back_update(
 
 
 def filter_log_likelihood(block: Block, state_space: StateSpace) -> Array:
-    """Log-likelihood of each path of a block; (P,)."""
-    return filter_scores(block, state_space, value_only=True).log_likelihood
+    """Log-likelihood of each path of a block, (P,); `ConvergenceError` as `forward_filter`."""
+    return np.asarray(forward_filter(block, state_space).log_likelihood.sum(0))
 
 
 def smoother_gain(step: Step) -> Array:

@@ -179,6 +179,14 @@ def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
     return Scores(value, by_number)
 
 
+def scheme_innovations(closure: Closure, data: Transitions) -> Array:
+    """Standardised errors of states of the semi-implicit scheme; (n, N)."""
+    dt = data.dt[:, None]
+    damp = 1.0 / (1.0 + closure.rates * dt)
+    explicit = data.before + dt * closure.reaction.drift(closure.total, data.before)
+    return np.asarray((data.after - damp * explicit) / (np.sqrt(closure.noise * dt) * damp))
+
+
 def transition_innovations(closure: Closure, data: Transitions, n_steps: int = 1) -> Array:
     """Standardised errors of complete states; (n, N)."""
     out = np.empty_like(data.after)

@@ -67,6 +67,7 @@ class DynamicsEngine(Engine):
 
     dynamics: Dynamics | None = None
     name = "dynamics"
+    takes_few_points = True
     supports = frozenset({"initial", "observation_noise", "fixed", "priors"})
 
     def check(self, model: Model, bootstrap: int) -> None:

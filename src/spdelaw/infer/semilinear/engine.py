@@ -309,6 +309,7 @@ class SemilinearEngine(Engine):
     method: str = "auto"
     scheme: str = "exact"
     name = ENGINE
+    takes_few_points = True
     supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
     def __post_init__(self) -> None:

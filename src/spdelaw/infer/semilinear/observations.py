@@ -38,7 +38,12 @@ from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.terms import MOST_DENSE
 from spdelaw.statespace.collapse import Collapsed, collapse
 from spdelaw.statespace.statistics import Statistics
-from spdelaw.statespace.transitions import Transitions, transition_innovations, transitions
+from spdelaw.statespace.transitions import (
+    Transitions,
+    scheme_innovations,
+    transition_innovations,
+    transitions,
+)
 
 Array = np.ndarray
 #: Share of the energy outside the modes that is rounding.
@@ -121,6 +126,8 @@ class FullyObserved:
         data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
         if self.one_pass:
             errors = residuals(fit, data)
+        elif fit.diagnostics["scheme"] != "exact":
+            errors = scheme_innovations(closure, data)
         else:
             errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
         return noise_score(closure, data, errors, self.gram) > NOISE_Z
@@ -173,16 +180,17 @@ def classify_observations(
     if model.noise_word in ("auto", "none"):
         states = states_of(observed, n_modes, one_pass)
     complete = None if states is None else _fit_as_states(states, model, terms, words)
+    is_clean = complete is not None and (
+        model.noise_word == "none" or not complete[0].shows_noise(complete[1])
+    )
     if "scheme" in words:  # it has no steps between its observed times
-        if complete is None:
+        if complete is None or not is_clean or np.isnan(np.asarray(observed.values)).any():
             expected = f"complete fields without noise for scheme={words['scheme']!r}, one for each"
             fix = "leave scheme out: the fields then follow the equation"
             got = "gaps, noise or few points"
             raise DataError("data", expected=f"{expected} of its steps", got=got, fix=fix)
         return complete
-    if complete is not None and (
-        model.noise_word == "none" or not complete[0].shows_noise(complete[1])
-    ):
+    if complete is not None and is_clean:
         return complete
     if one_pass:
         got = "errors of predictions that noise makes"
@@ -292,6 +300,14 @@ def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> Partly
         fixed_noise(model, len(observed.points)),
     )
     variance = None if weights is None else np.asarray(model.known_variance)
+    domain = observed.domain
+    if isinstance(domain, Fields):
+        observed_fields = set(domain.split(observed.points)[0].tolist())
+        hidden = [name for f, name in enumerate(domain.names) if f not in observed_fields]
+        if hidden:
+            expected = "values of every field to start from"
+            fix = f"observe {hidden[0]} at a few points, or fit the others alone"
+            raise DataError("data", expected=expected, got=f"none of {hidden[0]}", fix=fix)
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
     if collapsed.decoupled:
