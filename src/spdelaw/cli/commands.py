@@ -46,7 +46,7 @@ ModelOptions = Annotated[
         panel=MODEL,
         leave_out=("priors",),
         notes=MODEL_NOTES,
-        defaults=dict.fromkeys(("drift", "noise"), "diagonal; parametric with --terms"),
+        defaults={"drift": "diagonal; parametric with --terms"},
     ),
 ]
 #: Fields that are options of their own: the file's variable, and names that are guessed.
@@ -256,8 +256,8 @@ class Discover(NamedTuple):
         "auto"
     )
     noise: Annotated[
-        str, option(MODEL, "Covariance of the noise: parametric (scale n^-exponent) or diagonal.")
-    ] = "parametric"
+        str, option(MODEL, "Covariance of the noise: diagonal or parametric (scale n^-exponent).")
+    ] = "diagonal"
     variable: options.Variable = None
     along: Along = None
     level: options.Level = 0.95

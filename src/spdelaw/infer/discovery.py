@@ -341,7 +341,7 @@ def discover(
     n_modes: int | str = "auto",
     library: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     *,
-    noise: str = "parametric",
+    noise: str = "diagonal",
     observation_noise: Any = "auto",
     fixed: Mapping[str, Any] | None = None,
     prepare: Preparation | None = None,
@@ -364,7 +364,7 @@ def discover(
         library: names of terms to choose from, such as ("u", "u^2", "u^3"); by default powers up
             to 3, and products of first derivatives where the domain has them. Of several fields
             by field, ``{"u": ("u", "v", "u v^2"), "v": (...)}``.
-        noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
+        noise: "diagonal", one variance per mode, or "parametric", ``scale n^-exponent``.
         observation_noise: as `spdelaw.Model` has it: "auto", "none", "estimate", or known.
         fixed: values to hold, such as ``{"nu": 0.05}``.
         prepare: `spdelaw.Preparation` of the data.

@@ -114,7 +114,7 @@ class DynamicsEngine(Engine):
             ROUTE,
             float(np.isfinite(np.asarray(observed.values)).sum()),
             max(float(observations.outside - maximum.state_space.observation_variance), 0.0),
-            notes=observations.notes,
+            notes=tuple(observations.notes()),
             seconds={"maximise": time.perf_counter() - clock},
             point_variance=observations.point_variance,
             point_error=None if observations.point_variance is None else 0.0,

@@ -135,7 +135,7 @@ def law_of(
 ) -> Law:
     """Law with its parameters, standard errors, notes and log density."""
     initial, error = first_states(fit, observations)
-    messages, observed = [*observations.notes, *notes(fit)], observations.observed
+    messages, observed = [*observations.notes(fit), *notes(fit)], observations.observed
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     maximum, variance = fit.estimate, observations.point_variance
@@ -277,7 +277,7 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 METHODS = ("auto", "closure", "one_pass")
 #: Options of a model where ``terms`` are given and the user passes nothing else.
-ASSUMED = {"drift": "parametric", "noise": "parametric"}
+ASSUMED = {"drift": "parametric", "noise": "diagonal"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -377,7 +377,7 @@ def check_semilinear(model: Model, terms: Sequence[str]) -> None:
         raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in SEMILINEAR_NOISES:
         expected = f"one of {SEMILINEAR_NOISES} beside terms"
-        fix = "leave noise out: it is then scale n^-exponent"
+        fix = "leave noise out: each mode then has a variance of its own"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
         expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"

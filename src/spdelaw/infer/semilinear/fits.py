@@ -244,8 +244,7 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         scheme: "exact" or "semi_implicit".
     """
     one_of("scheme", scheme, SCHEMES)
-    n_values = data.after.size if len(data.dt) > 1 else 0  # one pair alone tells of no spread
-    check_amount(form, n_values, "values after a first time,")
+    check_amount(form, data.after)
     reaction, full = form.dynamics.reaction, start(form, data)  # type: ignore[union-attr]
     states, dt = data.before[:RATE_TRANSITIONS], float(np.median(data.dt))
 

@@ -175,7 +175,7 @@ def layout(
 
     ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
     ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
-    several fields whose scale is held at 0 has no noise of its own, and no exponent. ``prior`` is
+    several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise. ``prior`` is
     the law of first states; an ``observation_variance`` of None is estimated.
 
     Raises:
@@ -199,14 +199,16 @@ def layout(
         held.setdefault("kappa", 0.0)
     elif several and held.get("kappa") == 0:
         del held["kappa"]
+    noiseless = [f for f in fields if several and held.get(f"scale {f}") == 0]
+    for field in noiseless:
+        del held[f"scale {field}"]
     _check_held(held, [name for part in parts.values() for name in part.names])
     if "u" in names and held["kappa"] is None and held.get("u") is None:
         expected = "a value to hold beside the term 'u'"
         fix = "leave kappa at 0: the coefficient of u is minus kappa"
         raise InputError("kappa", expected=expected, got="both free", fix=fix)
     held = {name: float(value) for name, value in held.items() if value is not None}
-    noiseless = [f for f in fields if several and held.get(f"scale {f}") == 0.0]
-    held |= {f"exponent {f}": 0.0 for f in noiseless}
+    held |= {name: 0.0 for field in noiseless for name in noise_names(field, noise, each)}
     _check_driven(noiseless, fields, names)
     prior = prior or InitialState("gaussian", none, none)
     return Layout(
@@ -223,9 +225,10 @@ def layout(
     )
 
 
-def check_amount(form: Layout, n: int, what: str) -> None:
-    """Refuse data that are fewer than twice the free parameters."""
-    if n < 2 * len(form.free):
+def check_amount(form: Layout, after: Array) -> None:
+    """Refuse states (n, N) with fewer numbers than twice the free parameters."""
+    n, what = after.size if len(after) > 1 else 0, "values after a first time,"
+    if n < 2 * len(form.free):  # one pair alone tells of no spread
         expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
         fix = "bring more paths or times, or fewer terms"
         raise InputError("fields", expected=expected, got=str(n), fix=fix)

@@ -35,7 +35,7 @@ from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
-from spdelaw.processes.terms import MOST_DENSE
+from spdelaw.processes.terms import MOST_DENSE, bound
 from spdelaw.statespace.collapse import Collapsed, collapse
 from spdelaw.statespace.statistics import Statistics
 from spdelaw.statespace.transitions import (
@@ -58,11 +58,13 @@ TESTED_TRANSITIONS = 4000
 WORKING_VARIANCE = 1e-8
 #: Lag-one correlation from which on the residual of the modes is finer modes and not noise.
 CORRELATED = 0.1
-#: Share of the energy beyond the modes from which on the coefficients may depend on the cut.
-CUT_SHARE = 0.003
+#: Shift, in standard errors, by which cut modes may move an estimate, rows that determine it, and
+#: modes that show it, relative to those of the law.
+CUT_SHIFT, CUT_ROWS, CUT_MODES = 0.5, 400, 3
 CUT_NOTE = (
-    "{:.1f} % of the energy lies beyond the modes: coefficients are those at this number of modes; "
-    "use more modes, or add the term '1' for the push that finer ones give to the mean"
+    "the modes beyond these push them, which moves {} by about {:.1f} standard errors: "
+    "coefficients are those at this number of modes; use more modes, or add the term '1' for the "
+    "push that finer ones give to the mean"
 )
 FINER_NOTE = (
     "what the modes leave over is correlated over time ({:.2f}): finer modes are in it, and the "
@@ -80,7 +82,6 @@ class FullyObserved:
         gram: mean diagonal of ``Phi' Phi``, (N,).
         outside: variance of the residual of the modes, 0 where it is rounding.
         is_held: whether the modes hold the fields to rounding, on more points than modes.
-        share: of the energy that lies beyond the modes.
         statistics: sums over complete fields on one clock, else None.
         one_pass: whether fits go by increments.
     """
@@ -90,7 +91,6 @@ class FullyObserved:
     gram: Array
     outside: float
     is_held: bool
-    share: float
     statistics: Statistics | None
     one_pass: bool
     #: As `PartlyObserved` has them: rows that are states have no noise.
@@ -102,10 +102,42 @@ class FullyObserved:
         """How it is fitted."""
         return "one pass over the increments" if self.one_pass else "closure of transitions"
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warning about the energy beyond the modes."""
-        return (CUT_NOTE.format(100 * self.share),) if self.share > CUT_SHARE else ()
+    def notes(self, fit: SemilinearFit) -> list[str]:
+        """Warning about the push of modes beyond those of the law."""
+        shift = self.cut_shift(fit)
+        name = max(shift, key=lambda name: abs(shift[name]), default="")
+        is_large = bool(name) and abs(shift[name]) > CUT_SHIFT
+        return [CUT_NOTE.format(name, shift[name])] if is_large else []
+
+    def cut_shift(self, fit: SemilinearFit) -> dict[str, float]:
+        """Shift of each estimate by the modes that are cut off, in standard errors.
+
+        With ``D_n = F_n(c, finer modes) - F_n(c)`` the drift that they add, the score changes by
+        ``sum_t dt sum_n D_n / q_n d drift_n / d theta``, and the estimate by this times its
+        covariance.
+        """
+        form, domain, n = fit.layout, self.observed.domain, self.c.shape[2]
+        n_fields = len(form.fields)
+        n_fine = min(len(self.observed.points), CUT_MODES * n) // n_fields * n_fields
+        if not self.outside or n_fine <= n or max(n_fine, n) > MOST_DENSE or not form.terms:
+            return {}
+        basis = self.observed.basis(n_fine)
+        values, times = np.asarray(self.observed.values), np.asarray(self.observed.times, float)
+        whole = np.isfinite(values).all(2)
+        whole[:, -1] = False
+        dt = np.diff(np.broadcast_to(times, whole.shape), axis=1, append=np.nan)[whole]
+        rows = np.linspace(0, len(dt) - 1, min(len(dt), CUT_ROWS)).astype(int)
+        fine = values[whole][rows] @ np.linalg.pinv(basis, rcond=LEAST_GRAM_RATIO).T
+        c, closure = self.c[whole][rows], form.closure(fit.estimate.full)
+        kept = closure.reaction.values(c)
+        added = bound(form.terms, domain, n_fine).values(fine)[..., :n] - kept
+        push = np.tensordot(closure.coefficients, added, 1) * dt[rows, None] / closure.noise
+        by = {"eigenvalue": -c * push, "coefficient": np.einsum("tin,in->it", kept, push)}
+        scores = form.scores(fit.estimate.full, by | {"noise_variance": np.zeros_like(c)})
+        covariance = fit.estimate.covariance
+        shift = covariance @ scores.sum(0) * len(dt) / len(rows)
+        errors = np.sqrt(np.diag(covariance))
+        return {form.names[k]: float(shift[k] / errors[k]) for k in form.free}
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
@@ -151,9 +183,13 @@ class PartlyObserved:
     fixed_variance: float | None
     point_variance: Array | None = None
     outside: float = 0.0
-    notes: tuple[str, ...] = ()
+    finer: tuple[str, ...] = ()
     is_noise_free: bool = False
     route = "closure filter"
+
+    def notes(self, fit: SemilinearFit | None = None) -> list[str]:
+        """Warning about finer modes in the residual."""
+        return list(self.finer)
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
@@ -240,9 +276,7 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> Fully
     energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
     outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
     is_held = not outside and (spare > 0 or one_pass)
-    inside = float(np.nanmean((c**2) @ gram))
-    share = misfit / energy if one_pass else outside * len(observed.points) / inside
-    return FullyObserved(observed, c, gram, outside, is_held, share, statistics, one_pass)
+    return FullyObserved(observed, c, gram, outside, is_held, statistics, one_pass)
 
 
 def _project_by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:

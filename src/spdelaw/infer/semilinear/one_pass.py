@@ -287,8 +287,9 @@ def residuals(fit: SemilinearFit, data: Transitions) -> Array:
 
 
 def _check_data(form: Layout, data: Transitions) -> None:
-    check_amount(form, len(data.dt), "transitions")
-    noiseless = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
+    check_amount(form, data.after)
+    first = {f: noise_names(f, form.noise, len(form.mu))[0] for f in form.fields}
+    noiseless = [f for f, name in first.items() if form.fixed.get(name) == 0.0]
     if noiseless:
         expected = "noise in every field of this many modes"
         fix = "fit fewer modes, which the closure does without noise in one of them"

@@ -37,8 +37,9 @@ MOST_NEWTON, CURVATURES = 5, 2
 FAST = 1.0
 #: Least eigenvalue of the information, parameters scaled to 1, that counts as positive.
 LEAST_CURVATURE = 1e-10
-#: Differences of the score are taken over this part of a standard error, and over the second one
-#: where a change of the curvature over the first leaves it without a maximum in some direction.
+#: Parts of a standard error over which the score is differenced: the second where a change of the
+#: curvature over the first leaves a flat ridge without a maximum. Central differences would find
+#: one also where u, u^2 and u^3 are alike, with intervals that miss the truth by far.
 DIFFERENCES = (0.05, 0.005)
 #: Rough standard error of every coordinate: so large that the information alone sets the scale.
 UNKNOWN_ERROR = 1e100
