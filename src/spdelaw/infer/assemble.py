@@ -303,8 +303,8 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
     kind: dict[str, Any] = {"initial_state": state_space.initial.kind}
     clock = time.perf_counter()
-    if terms := getattr(state_space.dynamics, "terms", None):
-        kind |= {"terms": list(terms)}
+    if hasattr(state_space.dynamics, "terms"):
+        kind |= {"terms": list(state_space.dynamics.terms)}
     ends, profiled, n_for_ends = (
         likelihood_ends(estimate, fit.n_modes, level) if profile and is_linear else ({}, [], 0)
     )

@@ -327,7 +327,9 @@ def forward_filter(block: Block, state_space: StateSpace) -> Filtered:
         fix = "fit with a higher power that pulls back, such as u^3, or observe more often"
         raise ConvergenceError("law", expected=expected, got=got, fix=fix)
     names = ("mean", "covariance", "predicted_mean", "predicted_covariance")
-    states: dict[str, Any] = {name: np.stack([getattr(row, name) for row in rows]) for name in names}
+    states: dict[str, Any] = {
+        name: np.stack([getattr(row, name) for row in rows]) for name in names
+    }
     logs = np.stack([row.log_likelihood for row in rows])
     logs[0] -= 0.5 * _constant(block, block.n_values, r)
     steps = tuple(row.step for row in rows[1:] if row.step)
