@@ -19,7 +19,7 @@ import spdelaw as sl  # isort: skip
 from spdelaw.processes.semilinear import Reacting
 
 from spdelaw.processes.closure import advance  # isort: skip
-from spdelaw.infer.semilinear.layout import SemilinearFit
+from spdelaw.infer.semilinear.fits import SemilinearFit
 
 from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered  # isort: skip
 from spdelaw.statespace.collapse import collapse  # isort: skip
@@ -66,7 +66,7 @@ def forecast(fit: SemilinearFit, e: sl.Semilinear, c: np.ndarray, ahead: int = 1
 
     Once by the closure and once by an ensemble; both from the estimated law.
     """
-    found = fit.layout.closure(fit.x)
+    found = fit.layout.closure(fit.estimate.full)
     law = Reacting(e.domain, tuple(e.terms), found.coefficients, found.rates, found.noise)
     h = e.domain.eigenfunctions(e.default_grid(), e.n_modes)
     now, later, dt = c[:, -1 - ahead], c[:, -1] @ h.T, float(e.times[1] - e.times[0])

@@ -156,7 +156,7 @@ def test_fewer_sensors_than_modes():
 
 
 def test_a_field_that_is_never_observed():
-    data, equation, words = case("two_fields")
+    data, _, words = case("two_fields")
     hidden = data.where(data["variable"] == "u")
     with pytest.raises(DataError, match="got none of v"):
         sl.fit(hidden, **words)

@@ -175,8 +175,8 @@ def layout(
 
     ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
     ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
-    several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise. ``prior`` is
-    the law of first states; an ``observation_variance`` of None is estimated.
+    several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise.
+    ``prior`` is the law of first states; an ``observation_variance`` of None is estimated.
 
     Raises:
         InputError: an unknown option or name.
