@@ -90,7 +90,7 @@ def allen_cahn_gaps(rate_dt: float, seed: int) -> Record:
     fields = sl.simulate(e, 20, seed=seed, observation_std=0.1)
     values = sl.mask(fields, fraction=0.3, seed=seed).values
     h = e.domain.eigenfunctions(fields["x"].values, 31)
-    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_variance=0.01)
+    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_std=0.1)
     fit, clock = timed(lambda: fit_filtered(collapse(values, e.times, h), e.domain, list(e.terms)))
     return record(fit, truth, clock)
 
@@ -101,7 +101,7 @@ def small_gaps(rate_dt: float, seed: int) -> Record:
     fields = sl.simulate(e, 12, grid=e.domain.grid(16), seed=seed, observation_std=0.1)
     seen = sl.mask(fields, fraction=0.3, seed=seed)
     law, clock = timed(lambda: sl.fit(seen, e.domain, 9, terms=tuple(e.terms)))
-    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_variance=0.01)
+    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_std=0.1)
     info = law.info
     names = ("estimates", "standard_errors", "robust_errors")
     return compare(truth, *(info[name] for name in names)) | clock | info["closure"]
