@@ -21,11 +21,15 @@ from spdelaw.infer.objective import (
     fixed_values,
     prior_terms,
 )
-from spdelaw.infer.optimise import Fit, watched
+from spdelaw.infer.optimise import watched
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.infer.semilinear.engine import filter_density
 from spdelaw.infer.semilinear.fits import FilterLikelihood
-from spdelaw.infer.semilinear.observations import PartlyObserved, partly_observed_of
+from spdelaw.infer.semilinear.observations import (
+    PartlyObserved,
+    partly_observed_of,
+    record_of,
+)
 from spdelaw.infer.semilinear.starts import noise_guess, rough_states
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import density_entries
@@ -108,18 +112,8 @@ class DynamicsEngine(Engine):
         observations = partly_observed_of(observed, n_modes, model)
         with watched(run["progress"]):
             maximum = estimate(log_posterior_of(self.dynamics, observations, model))  # type: ignore[arg-type]
-        fit = Fit(
-            maximum,
-            n_modes,
-            ROUTE,
-            float(np.isfinite(np.asarray(observed.values)).sum()),
-            max(float(observations.outside - maximum.state_space.observation_variance), 0.0),
-            notes=tuple(observations.notes()),
-            seconds={"maximise": time.perf_counter() - clock},
-            point_variance=observations.point_variance,
-            point_error=None if observations.point_variance is None else 0.0,
-            engine=self.name,
-        )
+        observations = dataclasses.replace(observations, route=ROUTE)
+        fit = record_of(observations, maximum, observations.notes(), clock, engine=self.name)
         law = assemble(fit, observed, model, run["level"])
         return law.with_info(**density_entries(*filter_density(law, observations), observed))
 

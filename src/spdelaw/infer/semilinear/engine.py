@@ -19,7 +19,7 @@ from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.exact import SAME_START
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
-from spdelaw.infer.optimise import Fit, watched
+from spdelaw.infer.optimise import watched
 from spdelaw.infer.semilinear.fits import ALLOWED_SHIFT, SCHEMES, SemilinearFit
 from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES
 from spdelaw.infer.semilinear.observations import (
@@ -27,6 +27,7 @@ from spdelaw.infer.semilinear.observations import (
     Observations,
     PartlyObserved,
     classify_observations,
+    record_of,
 )
 from spdelaw.infer.semilinear.scoring import FAST
 from spdelaw.law.law import Law
@@ -138,24 +139,12 @@ def law_of(
     messages, observed = [*observations.notes(fit), *notes(fit)], observations.observed
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
-    maximum, variance = fit.estimate, observations.point_variance
+    maximum = fit.estimate
     dynamics = dataclasses.replace(maximum.state_space.dynamics, n_steps=None)  # type: ignore[type-var]
     space = maximum.state_space._replace(dynamics=dynamics, initial=initial)
-    r = np.mean(space.observation_variance if variance is None else variance)
-    r = 0.0 if observations.is_noise_free else float(r)
-    record = Fit(
-        maximum._replace(state_space=space),
-        space.n_modes,
-        observations.route,
-        float(np.isfinite(np.asarray(observed.values)).sum()),
-        max(float(observations.outside) - r, 0.0),
-        notes=tuple(messages),
-        seconds={"maximise": time.perf_counter() - clock},
-        point_variance=variance,
-        point_error=None if variance is None else 0.0,
-        initial_error=error,
-        engine=ENGINE,
-    )
+    maximum = maximum._replace(state_space=space)
+    more = {"initial_error": error, "engine": ENGINE}
+    record = record_of(observations, maximum, messages, clock, **more)
     law = assemble(record, observed, model, level)
     slope = maximum.roots("coefficient")
     law = law.with_info(

@@ -17,6 +17,7 @@ has mean zero without noise, whatever the weights, and ``sum s / sqrt(sum s^2)``
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
@@ -30,6 +31,7 @@ from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import statistics_of
 from spdelaw.infer.model import Model
 from spdelaw.infer.moments import mean_gram
+from spdelaw.infer.optimise import Estimate, Fit
 from spdelaw.infer.semilinear.fits import SemilinearFit, fit_complete, fit_filtered
 from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
@@ -185,7 +187,7 @@ class PartlyObserved:
     outside: float = 0.0
     finer: tuple[str, ...] = ()
     is_noise_free: bool = False
-    route = "closure filter"
+    route: str = "closure filter"
 
     def notes(self, fit: SemilinearFit | None = None) -> list[str]:
         """Warning about finer modes in the residual."""
@@ -198,6 +200,26 @@ class PartlyObserved:
 
 
 Observations = FullyObserved | PartlyObserved
+
+
+def record_of(
+    observations: Observations, maximum: Estimate, notes: list[str], clock: float, **more: Any
+) -> Fit:
+    """What `assemble` needs of an estimate; ``clock`` is when the fit began."""
+    space, variance = maximum.state_space, observations.point_variance
+    r = float(np.mean(space.observation_variance if variance is None else variance))
+    return Fit(
+        maximum,
+        space.n_modes,
+        observations.route,
+        float(np.isfinite(np.asarray(observations.observed.values)).sum()),
+        max(observations.outside - (0.0 if observations.is_noise_free else r), 0.0),
+        notes=tuple(notes),
+        seconds={"maximise": time.perf_counter() - clock},
+        point_variance=variance,
+        point_error=None if variance is None else 0.0,
+        **more,
+    )
 
 
 def classify_observations(
