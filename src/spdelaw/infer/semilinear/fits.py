@@ -11,7 +11,7 @@ import numpy as np
 from spdelaw.checks import one_of
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.infer.objective import estimate
-from spdelaw.infer.optimise import Counted, Estimate
+from spdelaw.infer.optimise import Estimate
 from spdelaw.infer.semilinear.layout import Layout, check_amount, layout
 from spdelaw.infer.semilinear.scoring import (
     ScoredPosterior,
@@ -96,7 +96,6 @@ def refined(
     posterior: ScoredPosterior,
     trial: Callable[[Any], ScoredPosterior],
     groups: Array | None,
-    spent: float,
     **diagnostics: Any,
 ) -> SemilinearFit:
     """Fit with as many sub-steps of the closure as it needs.
@@ -106,15 +105,14 @@ def refined(
         trial: log-posterior of a part of the data that shows what twice the sub-steps change in
             the score, given the scores of all terms.
         groups: path of each term; None where terms are the records themselves.
-        spent: evaluations so far.
         diagnostics: to report.
 
     The estimate is moved by the Newton step to where twice the sub-steps would lead.
     """
-    n = 1
+    n, calls = 1, 0
     while True:
         maximum = estimate(posterior.with_steps(n))
-        optimum, spent = maximum.optimum, spent + maximum.optimum.n_evaluations
+        optimum, calls = maximum.optimum, calls + maximum.optimum.n_evaluations
         few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)
         fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
         change = covariance @ (fine - coarse) / few.share
@@ -128,7 +126,7 @@ def refined(
     maximum = maximum._replace(
         full=full,
         state_space=form.state_space(full),
-        optimum=optimum._replace(n_evaluations=int(np.ceil(spent))),
+        optimum=optimum._replace(n_evaluations=calls),
     )
     # The sandwich. At the maximum k parameters have turned the scores of n records towards zero,
     # for which ``n / (n - k)`` makes up; fewer records tell of no spread.
@@ -254,19 +252,17 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         steps = substeps(form.closure(full), data.before, data.dt)
         return TransitionLikelihood(data._replace(steps=steps), scheme, values)
 
-    some, spent = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4)), 0.0
+    some = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4))
     if len(some.dt) < len(data.dt):
         warm = ScoredPosterior.of(form, likelihood(some), full, near=WARM_NEAR)
-        counted = Counted(warm.scored)
-        full = warm.full(warm.climb(counted).x)  # a start from increments is far too slow
-        spent = counted.calls * len(some.dt) / len(data.dt)
+        full = warm.full(warm.climb(warm.scored).x)  # a start from increments is far too slow
     terms = likelihood(data)
     search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "sampled": terms.sampled}
     posterior = ScoredPosterior.of(
         form, terms, full, rate_dt=lambda full: form.rate(full, states) * dt, **search
     )
     return refined(
-        posterior, posterior.sample, data.path, spent, n_transitions=len(data.dt), scheme=scheme
+        posterior, posterior.sample, data.path, n_transitions=len(data.dt), scheme=scheme
     )
 
 
@@ -357,7 +353,7 @@ def fit_filtered(
     states, times, prior = rough_states(collapsed, r)
     given = {"prior": prior, "observation_variance": observation_variance}
     form = layout(domain, collapsed.n_modes, terms, noise=noise, fixed=fixed, **given)  # type: ignore[arg-type]
-    full, smooth, spent = filter_start(form, collapsed, r, transitions(states, times))
+    full, smooth = filter_start(form, collapsed, r, transitions(states, times))
     longest = LARGEST_BURN_SHARE * float((times[:, -1] - times[:, 0]).min())
     flat = states.reshape(-1, states.shape[-1])
 
@@ -371,11 +367,9 @@ def fit_filtered(
     some = FilterLikelihood.of(collapsed, burn_at(full), FIRST_RECORDS)
     guess = some.share * _complete_information(form, full, smooth, collapsed)
     first = ScoredPosterior.of(form, some, full, guess=guess, **search)
-    counted = Counted(first.scored)
-    best = first.climb(counted)
-    curvature = information_at(counted, best, best.scores.sum(0))
+    best = first.climb(first.scored)
+    curvature = information_at(first.scored, best, best.scores.sum(0))
     guess = (best.metric if positive_inverse(curvature) is None else curvature) / some.share
-    spent += some.share * counted.calls
 
     block, full = collapsed.blocks[0], first.full(best.x)
     usual = block.estimate[..., :RATE_PATHS].transpose(0, 2, 1).reshape(-1, collapsed.n_modes)
@@ -389,9 +383,7 @@ def fit_filtered(
     def trial(scores: Array) -> ScoredPosterior:
         return dataclasses.replace(posterior.of_terms(few), share=few.share)
 
-    return refined(
-        posterior, trial, None, spent, burn=whole.burn, n_transitions=_n_transitions(collapsed)
-    )
+    return refined(posterior, trial, None, burn=whole.burn, n_transitions=_n_transitions(collapsed))
 
 
 def _complete_information(

@@ -108,8 +108,6 @@ def _weighted_least_squares(columns: Array, target: Array, weight: Array) -> Arr
 EM_ROUNDS = 8
 #: Paths that are enough for rough states, and records that choose among starts.
 ROUGH_PATHS, TRIAL_RECORDS = 12, 6
-#: Cost of a value, as a share of the cost of a value with its gradient.
-VALUE_COST = 0.4
 #: Factors tried on the noise.
 NOISE_FACTORS = np.exp([-4.0, -3.0, -2.0, -1.0, 0.0])
 #: Noise of observations is no smaller than this part of their variance to begin with.
@@ -149,27 +147,22 @@ def rough_states(collapsed: Collapsed, r: float) -> tuple[Array, Array, InitialS
 
 def filter_start(
     form: Layout, collapsed: Collapsed, r: float, pairs: Transitions
-) -> tuple[Array, Transitions, float]:
-    """Full vector from pairs of rough states, pairs of smoothed ones, and the cost.
-
-    The cost is in evaluations of all records.
-    """
+) -> tuple[Array, Transitions]:
+    """Full vector from pairs of rough states, and pairs of smoothed ones."""
     block = in_segments(collapsed.blocks[0], 0.0)
     records = some_paths(block, np.arange(len(block.paths)) < TRIAL_RECORDS)
     times = np.broadcast_to(records.times, (len(records.times), records.vector.shape[2])).T
-    is_noise, roots, spent = np.zeros(len(form.names)), gram_roots(records), 0
+    is_noise, roots = np.zeros(len(form.names)), gram_roots(records)
     is_noise[form.free] = form.is_log[form.free]
     is_noise[form.slices.get("observation", slice(0))] = 0.0
 
     def best_noise(pairs: Transitions) -> tuple[float, Array]:
         """Value and start by increments, its noise times the factor that the filter prefers."""
-        nonlocal spent
         full, candidates = start(form, pairs, observation_std=np.sqrt(r)), []
         for trial in full + np.outer(np.log(NOISE_FACTORS), is_noise):
             scores = filter_scores(records, form.state_space(trial), roots, value_only=True)
             value = float(scores.log_likelihood.sum())
             candidates.append((value if np.isfinite(value) else -np.inf, trial))
-        spent += len(candidates)
         return max(candidates, key=lambda pair: pair[0])
 
     def smooth(full: Array) -> Transitions:
@@ -182,5 +175,4 @@ def filter_start(
         if trial_value <= value:
             break
         value, full = trial_value, trial
-    share = VALUE_COST * records.vector.size / sum(b.vector.size for b in collapsed.blocks)
-    return full, smooth(full), spent * share
+    return full, smooth(full)
