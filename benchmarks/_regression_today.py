@@ -51,7 +51,9 @@ ONE_KIND = {"basis": "domain", "drift": "diagonal", "seconds": None}
 
 def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
     """`spdelaw.fit` with the answers that version 0.2 had for what is selected otherwise now."""
-    if "terms" not in words and isinstance(words.get("engine", "exact"), str):
+    if "terms" in words:
+        words = {"noise": "parametric"} | words
+    elif isinstance(words.get("engine", "exact"), str):
         words = {"mean": "zero"} | words
         is_one_path = getattr(data, "sizes", {}).get("path", 1) == 1
         if is_one_path and "initial" not in words:
@@ -393,14 +395,15 @@ for _name, (_n_times, _terms) in CATALOGUE.items():
 
 @case
 def discover_fronts() -> Flat:
-    choice = sl.discover(fronts(), RING, 5, ("u", "u^2", "u^3"), bootstrap=20, seed=1)
+    words = {"noise": "parametric", "bootstrap": 20, "seed": 1}
+    choice = sl.discover(fronts(), RING, 5, ("u", "u^2", "u^3"), **words)
     return fitted(choice.law) | discovered(choice)
 
 
 @case
 def discover_linear() -> Flat:
     data = make(RING, n_true=3, points=9, n_paths=6, spread=0.5)
-    choice = sl.discover(data.train, RING, 3, ("u^2", "u^3"), bootstrap=20)
+    choice = sl.discover(data.train, RING, 3, ("u^2", "u^3"), noise="parametric", bootstrap=20)
     return discovered(choice)
 
 

@@ -19,7 +19,7 @@ import spdelaw as sl  # isort: skip
 from spdelaw.processes.semilinear import Reacting
 
 from spdelaw.processes.closure import advance  # isort: skip
-from spdelaw.infer.semilinear.layout import SemilinearFit
+from spdelaw.infer.semilinear.fits import SemilinearFit
 
 from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered  # isort: skip
 from spdelaw.statespace.collapse import collapse  # isort: skip
@@ -66,7 +66,7 @@ def forecast(fit: SemilinearFit, e: sl.Semilinear, c: np.ndarray, ahead: int = 1
 
     Once by the closure and once by an ensemble; both from the estimated law.
     """
-    found = fit.layout.closure(fit.x)
+    found = fit.layout.closure(fit.estimate.full)
     law = Reacting(e.domain, tuple(e.terms), found.coefficients, found.rates, found.noise)
     h = e.domain.eigenfunctions(e.default_grid(), e.n_modes)
     now, later, dt = c[:, -1 - ahead], c[:, -1] @ h.T, float(e.times[1] - e.times[0])
@@ -90,7 +90,7 @@ def allen_cahn_gaps(rate_dt: float, seed: int) -> Record:
     fields = sl.simulate(e, 20, seed=seed, observation_std=0.1)
     values = sl.mask(fields, fraction=0.3, seed=seed).values
     h = e.domain.eigenfunctions(fields["x"].values, 31)
-    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_variance=0.01)
+    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_std=0.1)
     fit, clock = timed(lambda: fit_filtered(collapse(values, e.times, h), e.domain, list(e.terms)))
     return record(fit, truth, clock)
 
@@ -101,7 +101,7 @@ def small_gaps(rate_dt: float, seed: int) -> Record:
     fields = sl.simulate(e, 12, grid=e.domain.grid(16), seed=seed, observation_std=0.1)
     seen = sl.mask(fields, fraction=0.3, seed=seed)
     law, clock = timed(lambda: sl.fit(seen, e.domain, 9, terms=tuple(e.terms)))
-    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_variance=0.01)
+    truth = _truth(e, nu=0.05, scale=0.1, exponent=1.5, observation_std=0.1)
     info = law.info
     names = ("estimates", "standard_errors", "robust_errors")
     return compare(truth, *(info[name] for name in names)) | clock | info["closure"]

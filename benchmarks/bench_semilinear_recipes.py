@@ -19,11 +19,11 @@ import numpy as np  # isort: skip
 
 import spdelaw as sl  # isort: skip
 from spdelaw.processes.terms import bind  # isort: skip
-from spdelaw.infer.semilinear.fits import fit_transitions
-from spdelaw.infer.semilinear.layout import Layout, SemilinearFit
+from spdelaw.infer.semilinear.fits import SemilinearFit, fit_transitions
+from spdelaw.infer.semilinear.layout import Layout
 
 from spdelaw.infer.discovery import select  # isort: skip
-from spdelaw.statespace.semilinear import transitions  # isort: skip
+from spdelaw.statespace.transitions import transitions  # isort: skip
 
 LENGTH, CELLS = 20.0, 64
 DOMAIN = sl.Interval(0.0, LENGTH, "neumann")
@@ -89,7 +89,7 @@ def one(name: str, seed: int) -> Record:
     (found, *_), choice = timed(lambda: select(fitted(LIBRARY), fitted, bootstrap=0))
     truth = {"nu": 1.0, **terms}
     return compare(truth, fit.values, fit.standard_errors, fit.robust_errors) | clock | {
-        "choice_cpu": choice["cpu"], "chosen": sorted(found.layout.reaction.names),
+        "choice_cpu": choice["cpu"], "chosen": sorted(found.layout.terms),
         "true_terms": sorted(terms),
     }  # fmt: skip
 

@@ -22,7 +22,7 @@ from spdelaw.processes.specification import InitialState  # isort: skip
 from spdelaw.infer.semilinear.layout import Layout, layout  # isort: skip
 from spdelaw.statespace.collapse import Collapsed, collapse
 
-from spdelaw.statespace.semilinear import filter_scores  # isort: skip
+from spdelaw.statespace.filter import filter_scores  # isort: skip
 
 COMMAND = "python -m benchmarks.bench_semilinear_start"
 N, POINTS, STEPS, DT, WELLS = 9, 16, 60, 0.1, 60
@@ -46,24 +46,22 @@ def data(n_paths: int, skip: int) -> tuple[sl.Semilinear, Collapsed, InitialStat
     return e, collapse(values, DT * np.arange(STEPS + 1), h), prior
 
 
-def scores(
-    form: Layout, x: np.ndarray, seen: Collapsed, prior: InitialState, burn: float
-) -> np.ndarray:
-    """Score of each path; (P, n_free)."""
-    closure, r = form.closure(x), form.observation_variance(x)
-    found = [filter_scores(closure, block, r, prior, burn=burn) for block in seen.blocks]
-    return np.concatenate([form.pull(x, *f[1:]) for f in found])
+def scores(form: Layout, x: np.ndarray, seen: Collapsed, burn: float) -> np.ndarray:
+    """Score of each path at the free parameters; (P, n_free)."""
+    full = form.vector(dict.fromkeys(form.names, 1.0))
+    full[form.free] = x
+    space = form.state_space(full)
+    found = [filter_scores(block, space, burn=burn).by for block in seen.blocks]
+    return np.concatenate([form.scores(full, by) for by in found])[:, form.free]
 
 
-def first_order(
-    form: Layout, x: np.ndarray, seen: Collapsed, prior: InitialState, burn: float
-) -> Any:
+def first_order(form: Layout, x: np.ndarray, seen: Collapsed, burn: float) -> Any:
     """Bias in standard errors of `PATHS` paths, its Monte-Carlo error, and spread over these."""
-    own = scores(form, x, seen, prior, burn)
+    own = scores(form, x, seen, burn)
     spread = np.cov(own.T)
     width = PART * np.sqrt(np.diag(np.linalg.inv(spread)) / len(own))
     rows = [
-        (scores(form, x - d, seen, prior, burn) - scores(form, x + d, seen, prior, burn)).mean(0)
+        (scores(form, x - d, seen, burn) - scores(form, x + d, seen, burn)).mean(0)
         for d in np.diag(width)
     ]
     information = np.array(rows) / (2.0 * width[:, None])
@@ -79,11 +77,11 @@ def main(n_paths: int = 300) -> int:
     rows, found = [], []
     for name, skip in (("Gaussian", 0), ("in the wells", WELLS)):
         e, seen, prior = data(n_paths, skip)
-        form = layout(e.domain, N, list(e.terms), observed=True)
-        truth = {"nu": 0.05, "scale": 0.1, "exponent": 1.5, "observation_variance": 0.01}
-        x = form.vector({**truth, **e.terms})
+        form = layout(e.domain, N, list(e.terms), prior=prior, observation_variance=None)
+        truth = {"nu": 0.05, "scale": 0.1, "exponent": 1.5, "observation_std": 0.1}
+        x = form.vector({**truth, **e.terms})[form.free]
         for burn in BURNS:
-            bias, error, ratio = first_order(form, x, seen, prior, burn)
+            bias, error, ratio = first_order(form, x, seen, burn)
             shown = ", ".join(f"{k} {b:+.2f}" for k, b in zip(form.free_names, bias, strict=True))
             rows.append([name, f"{burn}", shown, f"{error.max():.2f}",
                          f"{ratio.min():.2f} to {ratio.max():.2f}"])  # fmt: skip

@@ -31,6 +31,7 @@ MOVED = {
     "spdelaw.report.drawing": "spdelaw.report.figures.style",
     "spdelaw.report.html": "spdelaw.report.page",
     "spdelaw.simulation": "spdelaw.processes.paths",
+    "spdelaw.statespace.semilinear": "spdelaw.statespace.transitions",
     "spdelaw.train": "spdelaw.amortized.training",
     "spdelaw.train.torch_run": "spdelaw.amortized.torch_run",
 }

@@ -138,6 +138,59 @@ def test_one_path_alone():
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Decay(Dynamics):
+    """``dc = -rate c dt + dW`` by one Euler step, with or without its gradients."""
+
+    rate: float
+    noise: np.ndarray
+    has_gradients: bool = True
+    name: ClassVar[str] = "decay"
+    positive: ClassVar[tuple[str, ...]] = ("noise",)
+    n_modes: ClassVar[int] = 2
+
+    @property
+    def parameters(self):
+        return {"rate": self.rate, "noise": self.noise}
+
+    def moments(self, mean, covariance, t, dt):
+        f = 1.0 - self.rate * dt
+
+        def back(by_mean, by_covariance, by_cross):
+            by_f = (by_mean * mean).sum(-1)
+            by_f += ((2.0 * f * by_covariance + by_cross) * covariance).sum((-1, -2))
+            by_noise = dt * np.diagonal(by_covariance, axis1=-2, axis2=-1)
+            before = f * f * by_covariance + f * by_cross
+            return f * by_mean, before, {"rate": -dt * by_f, "noise": by_noise}
+
+        spread = f * f * covariance + dt * np.diag(self.noise)
+        return Step(f * mean, spread, f * covariance, back if self.has_gradients else None)
+
+    def sample(self, state, t, dt, generator):
+        noise = np.sqrt(dt * self.noise) * generator.standard_normal(np.shape(state))
+        return (1.0 - self.rate * dt) * state + noise
+
+
+class TestDecay(DynamicsContract):
+    def make_dynamics(self):
+        return Decay(0.8, np.array([0.3, 0.5]))
+
+
+def test_gradients_replace_differences_of_the_value():
+    """The same law, first states included."""
+    data = sl.mask(made_by(Decay(0.8, np.array([0.3, 0.5]))), "random", 0.3, seed=1)
+    laws = [
+        sl.fit(data, DOMAIN, dynamics=Decay(0.4, np.ones(2), has_gradients))
+        for has_gradients in (True, False)
+    ]
+    for name in laws[0].parameters:
+        by_scores, by_values = (law.parameters[name].values for law in laws)
+        np.testing.assert_allclose(by_scores, by_values, rtol=0.02, atol=1e-3, err_msg=name)
+    rate, error = laws[0].parameters.rate.values[:2]
+    assert abs(rate - 0.8) < 4.0 * error
+    assert laws[0].info["converged"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class OneByOne(Wells):
     """Moments of one state alone."""
 

@@ -37,7 +37,11 @@ def test_pull_back_against_differences():
     at = [m, p, np.array([1.0, -1.0, 0.4]), RATES, NOISE]
     step = reacting().moments(m, p, 0.0, 0.3)
     by_mean, by_covariance, numbers = step.pull_back(*weights)
-    slopes = [by_mean, by_covariance, *(numbers[k] for k in ("coefficient", "rate", "noise"))]
+    slopes = [
+        by_mean,
+        by_covariance,
+        *(numbers[k] for k in ("coefficient", "eigenvalue", "noise_variance")),
+    ]
     for k, slope in enumerate(slopes):
         d = generator.standard_normal(at[k].shape)
         d = d + d.T if d.ndim == 2 else d

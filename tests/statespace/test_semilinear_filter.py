@@ -1,27 +1,27 @@
 """The closure filter against the exact linear one, brute force and a particle filter."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tests.statespace._one_mode import GRID, equation, kernel
 
 import spdelaw as sl
-from spdelaw.processes.closure import Closure
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.specification import InitialState
-from spdelaw.processes.terms import bind
-from spdelaw.statespace.chain import linear_state_space
+from spdelaw.statespace import filter as filters
+from spdelaw.statespace.chain import StateSpace, linear_state_space
 from spdelaw.statespace.collapse import collapse
-from spdelaw.statespace.filter import smooth_states
+from spdelaw.statespace.filter import filter_scores, in_segments, smooth_block, smooth_states
 from spdelaw.statespace.likelihood import evaluate_likelihood
-from spdelaw.statespace.semilinear import (
-    filter_scores,
-    in_segments,
-    smooth_semilinear,
-    transition_innovations,
-    transitions,
-)
+from spdelaw.statespace.transitions import transition_innovations, transitions
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
 PRIOR = InitialState("gaussian", np.full(5, 0.1), np.full(5, 0.7))
+
+
+def space_of(dynamics, r, prior=PRIOR, n_steps=1):
+    return StateSpace(dataclasses.replace(dynamics, n_steps=n_steps), prior, np.asarray(r))
 
 
 def observed(own_times=False, n=5, n_paths=3, seed=1):
@@ -41,36 +41,42 @@ def observed(own_times=False, n=5, n_paths=3, seed=1):
 def test_terms_held_at_zero_leave_the_exact_filter(own_times):
     e, data = observed(own_times)
     lam, q, r = e.linear.eigenvalues + 0.3, e.linear.noise_variance, 0.012
-    closure = Closure(bind(["u", "u^3"], RING, 5), np.zeros(2), lam, q)
+    space = space_of(Reacting(RING, ("u", "u^3"), np.zeros(2), lam, q), r)
     exact = linear_state_space(lam, q, PRIOR.mean, PRIOR.covariance, r, "gaussian")
-    got = sum(filter_scores(closure, b, r, PRIOR).value.sum() for b in data.blocks)
+    got = sum(filter_scores(b, space).log_likelihood.sum() for b in data.blocks)
     expected = evaluate_likelihood(data, exact).log_likelihood.sum()
     assert got == pytest.approx(expected, rel=1e-8)
     for block in data.blocks:
-        smooth, states = smooth_semilinear(closure, block, r, PRIOR), smooth_states(block, exact)
-        np.testing.assert_allclose(smooth.mean, states.mean.transpose(0, 2, 1), atol=1e-8)
+        smooth, states = smooth_block(block, space), smooth_states(block, exact)
+        np.testing.assert_allclose(smooth.mean, states.mean, atol=1e-8)
 
 
+@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("own_times", [False, True])
-def test_gradients_against_differences(own_times):
+def test_gradients_against_differences(own_times, kept, monkeypatch):
+    """Whether the moves are kept or computed anew; the first state has gradients too."""
+    monkeypatch.setattr(filters, "TAPE_BYTES", 3e8 if kept else 0.0)
     e, data = observed(own_times)
-    reaction = bind(["u", "u^3", "u u_x"], RING, 5)
-
-    def scores(theta, lam, q, r):
-        c = Closure(reaction, theta, lam, q)
-        return [filter_scores(c, b, float(r), PRIOR, 2, burn=0.25) for b in data.blocks]
-
+    names = ("coefficient", "eigenvalue", "noise_variance")
+    names += ("observation", "initial_mean", "initial_variance")
     lam, q = e.linear.eigenvalues, e.linear.noise_variance
-    at = [np.array([1.0, -1.0, 0.3]), lam, q, np.array(0.012)]
+    begin = Reacting(RING, ("u", "u^3", "u u_x"), np.array([1.0, -1.0, 0.3]), lam, q)
+
+    def scores(theta, lam, q, r, mean, variance):
+        dynamics = dataclasses.replace(begin, coefficients=theta, rates=lam, noise=q)
+        space = space_of(dynamics, r, InitialState("gaussian", mean, variance), 2)
+        return [filter_scores(b, space, burn=0.25) for b in data.blocks]
+
+    at = [begin.coefficients, lam, q, np.array(0.012), PRIOR.mean, PRIOR.covariance]
     here = scores(*at)
-    for k, name in enumerate(("coefficient", "rate", "noise", "observation")):
-        slope = sum(getattr(s, name).sum(0) for s in here)
-        d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k > 1 else 1.0)
+    for k, name in enumerate(names):
+        slope = sum(s.by[name].sum(0) for s in here)
+        d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k in (2, 3) else 1.0)
         high, low = (
-            sum(s.value.sum() for s in scores(*at[:k], at[k] + h * d, *at[k + 1 :]))
+            sum(s.log_likelihood.sum() for s in scores(*at[:k], at[k] + h * d, *at[k + 1 :]))
             for h in (1e-5, -1e-5)
         )
-        assert (slope * d).sum() == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6)
+        assert (slope * d).sum() == pytest.approx((high - low) / 2e-5, rel=1e-5, abs=1e-6), name
 
 
 def test_one_mode_against_the_exact_filter():
@@ -87,7 +93,7 @@ def test_one_mode_against_the_exact_filter():
         expected, density = expected + np.log(evidence), weight * density / evidence
     (block,) = collapse(values, dt * np.arange(101), np.ones((1, 1))).blocks
     prior = InitialState("gaussian", np.array([1.0]), np.array([0.02]))
-    got = filter_scores(e.closure, block, r, prior).value[0]
+    got = filter_scores(block, space_of(e.dynamics, r, prior)).log_likelihood[0]
     assert abs(got - expected) < 0.5, (got, expected)
 
 
@@ -108,7 +114,7 @@ def test_particle_filter():
     strengths, ours, theirs = (0.4, 1.0, 1.6), [], []
     for s in strengths:
         scaled = sl.Semilinear(e.linear, {"u": s, "u^3": -s})
-        ours.append(filter_scores(scaled.closure, block, r, prior).value[0])
+        ours.append(filter_scores(block, space_of(scaled.dynamics, r, prior)).log_likelihood[0])
         runs = [_particles(scaled, values[0], h, dt, r, prior, n_particles, k) for k in range(3)]
         theirs.append(np.mean(runs))
     assert np.abs(np.array(ours) - theirs).max() < 0.5, (ours, theirs)
@@ -152,7 +158,8 @@ def test_segments_leave_the_likelihood_as_it_is():
     (block,) = collapse(values, np.asarray(e.times), RING.eigenfunctions(x, 5)).blocks
     cut, prior = in_segments(block, 1.0), InitialState("gaussian", np.zeros(5), np.ones(5))
     assert cut.vector.shape[2] > 4
-    whole = filter_scores(e.closure, block, 0.01, prior, burn=1.0)
-    parts = filter_scores(e.closure, cut, 0.01, prior, burn=1.0)
-    assert parts.value.sum() == pytest.approx(whole.value.sum(), abs=0.5)
-    assert parts.observation.sum() == pytest.approx(whole.observation.sum(), rel=0.05, abs=50.0)
+    space = space_of(e.dynamics, 0.01, prior)
+    whole, parts = (filter_scores(b, space, burn=1.0) for b in (block, cut))
+    assert parts.log_likelihood.sum() == pytest.approx(whole.log_likelihood.sum(), abs=0.5)
+    by_whole, by_parts = (scores.by["observation"].sum() for scores in (whole, parts))
+    assert by_parts == pytest.approx(by_whole, rel=0.05, abs=50.0)

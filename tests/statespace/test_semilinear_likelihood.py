@@ -9,7 +9,7 @@ import spdelaw as sl
 from spdelaw.processes.closure import Closure, advance
 from spdelaw.processes.linear import transition
 from spdelaw.processes.terms import bind
-from spdelaw.statespace.semilinear import closure_scores, scheme_scores, transitions
+from spdelaw.statespace.transitions import closure_scores, scheme_scores, transitions
 
 RING = sl.Interval(0.0, 2 * np.pi, "periodic")
 
@@ -27,7 +27,9 @@ def test_terms_held_at_zero_leave_the_exact_likelihood():
     exact = transition(rates, noise, np.array([0.1]))
     r, omega = pairs.after - exact.factor[0] * pairs.before, exact.covariance[0]
     expected = -0.5 * (r**2 / omega + np.log(2 * np.pi * omega)).sum(1)
-    np.testing.assert_allclose(closure_scores(closure, pairs, 1).value, expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        closure_scores(closure, pairs, 1).log_likelihood, expected, rtol=1e-8
+    )
 
 
 def test_one_mode_against_brute_force():
@@ -39,7 +41,7 @@ def test_one_mode_against_brute_force():
     # Smooth in x and y at this spacing: linear interpolation of the logarithm is enough.
     log = RegularGridInterpolator((GRID, GRID), np.log(np.maximum(exact, 1e-300)))
     expected = log(np.hstack([pairs.before, pairs.after]))
-    got = closure_scores(e.closure, pairs, 2).value
+    got = closure_scores(e.closure, pairs, 2).log_likelihood
     # What is left is the skewness of the true density, which a Gaussian cannot have.
     assert abs(got.sum() - expected.sum()) < 0.5
     assert np.median(np.abs(got - expected)) < 0.02
@@ -73,9 +75,10 @@ def test_scores_against_differences(scheme):
 
     at = [np.array([0.9, -1.1, 0.2]), e.linear.eigenvalues + 0.1, e.linear.noise_variance]
     here = scores(*at)
-    for k, slope in enumerate((here.coefficient, here.rate, here.noise)):
+    for k, name in enumerate(("coefficient", "eigenvalue", "noise_variance")):
+        slope = here.by[name]
         d = np.random.default_rng(k).standard_normal(at[k].shape) * (0.01 if k == 2 else 1.0)
-        high, low = (scores(*at[:k], at[k] + h * d, *at[k + 1 :]).value for h in (1e-5, -1e-5))
+        high, low = (scores(*at[:k], at[k] + h * d, *at[k + 1 :])[0] for h in (1e-5, -1e-5))
         np.testing.assert_allclose(slope @ d, (high - low) / 2e-5, rtol=1e-5, atol=1e-5)
 
 
@@ -93,7 +96,7 @@ def test_scheme_likelihood_is_the_density_of_the_scheme():
     error = pairs.after - damp * (x + 1e-3 * (e.dynamics.drift(x) + lam * x))
     variance = 0.01 * 1e-3 * damp**2
     expected = -0.5 * (error**2 / variance + np.log(2 * np.pi * variance)).sum(1)
-    got = scheme_scores(e.closure, pairs, e.reaction.values(x)).value
+    got = scheme_scores(e.closure, pairs, e.reaction.values(x)).log_likelihood
     np.testing.assert_allclose(got, expected, rtol=1e-10)
     # Calibrated: a sum of 2,250 squared standard normals, within 4.5 standard deviations.
     z2, n = (error**2 / variance).sum(), error.size

@@ -41,6 +41,8 @@ ROUNDING_VARIANCE = 1e-22
 FAST_DECAY, FAST_DECAY_UNDETERMINED = 5.0, 2.0
 #: Correlation above which two estimates are inseparable.
 INSEPARABLE_CORRELATION = 0.98
+#: Standard errors from zero from which on a number of either sign is determined.
+CLEAR_OF_ZERO = 2.0
 
 
 def identifiability_messages(report: dict[str, list]) -> list[str]:
@@ -77,6 +79,11 @@ def identifiability(estimate: Estimate, n_modes: int) -> dict[str, list]:
     close = np.abs(determined_columns @ determined_columns.T) > INSEPARABLE_CORRELATION * np.outer(
         size, size
     )
+    if not isinstance(estimate.state_space.dynamics, Linear):
+        # Coefficients of u and u^3 are correlated by nature: what counts is whether both are poor.
+        at = estimate.full[determined]
+        poor = is_log[determined] | (np.abs(at) < CLEAR_OF_ZERO * size)
+        close &= np.outer(poor, poor)
     pairs = [
         [names[determined[i]], names[determined[j]]] for i, j in np.argwhere(np.triu(close, 1))
     ]
@@ -194,9 +201,9 @@ def quantities(
     }
     if is_linear and "season" in values:
         out["season"] = Quantity(values["season"], _row_norms(estimate.roots("season")), True)
-    out["initial_mean"] = Quantity(
-        estimate.state_space.initial.mean[:n], _initial_mean_errors(estimate, n), False
-    )
+    error = fit.initial_error
+    error = _initial_mean_errors(estimate, n) if error is None else error
+    out["initial_mean"] = Quantity(estimate.state_space.initial.mean[:n], error, False)
     if estimate.mean is not None:
         out["mean"] = Quantity(estimate.mean.value[:n], estimate.mean.errors[:n], False)
     std = np.sqrt(observation_variance)
@@ -309,7 +316,10 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     notes = list(filter(None, [*fit.notes, *messages, estimate.optimum.note]))
-    kind, clock = {"initial_state": state_space.initial.kind}, time.perf_counter()
+    kind: dict[str, Any] = {"initial_state": state_space.initial.kind}
+    clock = time.perf_counter()
+    if hasattr(state_space.dynamics, "terms"):
+        kind |= {"terms": list(state_space.dynamics.terms)}
     ends, profiled, n_for_ends = (
         likelihood_ends(estimate, fit.n_modes, level, all_means=model.mean == "constant")
         if profile and is_linear

@@ -22,7 +22,8 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.infer.model import Model
 from spdelaw.infer.pipeline import check_domain, fit
 from spdelaw.infer.semilinear.engine import SemilinearEngine, check_term_names
-from spdelaw.infer.semilinear.layout import SemilinearFit, by_field
+from spdelaw.infer.semilinear.fits import SemilinearFit
+from spdelaw.infer.semilinear.layout import by_field
 from spdelaw.infer.semilinear.observations import Observations
 from spdelaw.law.law import Law
 from spdelaw.processes.terms import field_of
@@ -132,15 +133,15 @@ def select(
         where they were fitted, whether they are ``linear``, and their ``frequency`` in the
         bootstrap, NaN without one; and how often each term of the library was chosen there.
     """
-    names = whole.layout.reaction.names
-    at = [whole.layout.free_names.index(name) for name in names]
+    names = whole.layout.terms
+    at = [whole.layout.names.index(name) for name in names]
     n = whole.diagnostics.get("n_values", whole.diagnostics["n_transitions"])
-    covariance, penalty = whole.covariance[np.ix_(at, at)], float(np.log(n))
+    covariance, penalty = whole.estimate.covariance[np.ix_(at, at)], float(np.log(n))
 
     def rank(x: Array) -> dict[Subset, float]:
         return _rank_subsets(x[at], covariance, penalty, names)
 
-    ranked = rank(whole.x)
+    ranked = rank(whole.estimate.full)
     # The best subset, those close to it, and the best linear law are fitted themselves.
     least = next(iter(ranked.values()))
     close = [s for s, value in ranked.items() if value <= least + CLOSE_BIC][:MOST_FITTED]
@@ -239,7 +240,7 @@ def _resampled_estimates(whole: SemilinearFit, n: int, seed: int) -> Iterator[Ar
     generator, centred = np.random.default_rng(seed), sums - sums.mean(0)
     for _ in range(n):
         drawn = generator.multinomial(len(sums), np.full(len(sums), 1.0 / len(sums)))
-        yield whole.x + whole.covariance @ (drawn @ centred)
+        yield whole.estimate.full + whole.estimate.covariance @ (drawn @ centred)
 
 
 # ---------- `discover` and its result
@@ -340,7 +341,7 @@ def discover(
     n_modes: int | str = "auto",
     library: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     *,
-    noise: str = "parametric",
+    noise: str = "diagonal",
     observation_noise: Any = "auto",
     fixed: Mapping[str, Any] | None = None,
     prepare: Preparation | None = None,
@@ -363,7 +364,7 @@ def discover(
         library: names of terms to choose from, such as ("u", "u^2", "u^3"); by default powers up
             to 3, and products of first derivatives where the domain has them. Of several fields
             by field, ``{"u": ("u", "v", "u v^2"), "v": (...)}``.
-        noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
+        noise: "diagonal", one variance per mode, or "parametric", ``scale n^-exponent``.
         observation_noise: as `spdelaw.Model` has it: "auto", "none", "estimate", or known.
         fixed: values to hold, such as ``{"nu": 0.05}``.
         prepare: `spdelaw.Preparation` of the data.

@@ -384,7 +384,11 @@ class LogPosterior:
             return -np.inf
         return value if np.isfinite(value) else -np.inf
 
-    def moved(self, x: Array) -> LogPosterior:
+    def maximum_by_scores(self) -> Optimum | None:
+        """Maximum by the scores of single terms, where the likelihood has them; else None."""
+        return None
+
+    def moved(self, x: Array) -> Self:
         """The same with ``x`` as the start."""
         return dataclasses.replace(self, base=self.full(x))
 

@@ -369,6 +369,7 @@ class Optimum(NamedTuple):
         hessian: the factored information, where computed.
         curvature: how the information was computed: "analytic", "expected", "differenced" or
             "none".
+        scores: of each term of the log-likelihood, (n, p), where the search went by these.
     """
 
     x: Array
@@ -379,6 +380,7 @@ class Optimum(NamedTuple):
     uphill: float = 0.0
     hessian: FactoredHessian | None = None
     curvature: str = "none"
+    scores: Array | None = None
 
     @property
     def is_bounded(self) -> bool:
@@ -423,6 +425,8 @@ def maximise(
         search: False takes the origin as close to the maximum: Newton steps alone.
         rough: stop where slopes are a fraction of a nat per standard error; never polished.
     """
+    if (by_scores := posterior.maximum_by_scores()) is not None:
+        return by_scores
     scale, seconds, n_plain = posterior.scale, posterior.seconds, posterior.n_plain
     most = max(SEARCH_SECONDS / seconds, MINIMUM_EVALUATIONS) if seconds >= SLOW else np.inf
     counted, owners = Counted(posterior.at, most), posterior.owners()
@@ -728,6 +732,7 @@ class Fit:
         seconds: by stage.
         point_variance, point_error: observation variance of each point and the error of its root,
             where each has its own.
+        initial_error: errors of the initial mean, where it is no coordinate.
         engine: that made the estimate.
     """
 
@@ -743,4 +748,5 @@ class Fit:
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     point_variance: Any = None
     point_error: Any = None
+    initial_error: Any = None
     engine: str = "exact"

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -757,6 +757,19 @@ class DynamicsParametrisation(Parametrisation):
         initial = InitialState(self.initial_kind, mean, np.asarray(variance))
         r = np.asarray(values.get("observation", self.observation_variance))
         return StateSpace(dynamics, initial, r)
+
+    def scores(self, full: Array, by: Mapping[str, Array]) -> Array:
+        """Scores of n terms by the full vector, (n, p), from those by the numbers, (n, ...)."""
+        slopes = []
+        for part, where in self.slices.items():
+            slope = by[part].reshape(len(by[part]), by[part][0].size)
+            shape = slope.shape[1], where.stop - where.start  # there may be no term at all
+            slopes.append(slope @ np.reshape(self.jacobian(part, full), shape))
+        return np.concatenate(slopes, axis=1)
+
+    def score(self, full: Array, model: StateSpace, evaluation: Any) -> Array:
+        """Gradient by the full vector from that of each term by the numbers."""
+        return np.asarray(self.scores(full, evaluation.by).sum(0))
 
 
 # ---------- Coordinates of a fit from the words of its model

@@ -277,7 +277,7 @@ def fit(
     if isinstance(engine, DynamicsEngine):
         n_modes = engine.n_modes(n_modes)
     with clear_errors(), executor.guard():
-        n, notes = _number_of_modes(n_modes, observed, model)
+        n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
     describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
@@ -374,14 +374,16 @@ def _collect_warnings(observed: Observed, has_mean: bool) -> list[str]:
     return [*notes, *hints(observed.fields, affine, has_mean, observed.reading)]
 
 
-def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[int, list[str]]:
+def _number_of_modes(
+    n_modes: Any, observed: Observed, model: Model, few_points: bool
+) -> tuple[int, list[str]]:
     """Number of modes to report, with notes about it."""
     domain, notes = observed.domain, list[str]()
     if n_modes == "auto":
         n_modes, note = choose_modes(observed, model.couples)
         notes.append(note)
     n = domain.check_modes(n_modes)
-    _check_size(observed, n)
+    _check_size(observed, n, few_points)
     # These raise an error for structures that the modes cannot have.
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
@@ -390,11 +392,11 @@ def _number_of_modes(n_modes: Any, observed: Observed, model: Model) -> tuple[in
     return n, notes
 
 
-def _check_size(observed: Observed, n_modes: int) -> None:
+def _check_size(observed: Observed, n_modes: int, few_points: bool) -> None:
     n_points, n_times, span = len(observed.points), observed.times.shape[-1], observed.span
     # Points where every mode vanishes, such as Dirichlet ends, carry no information.
     n = _basis_rank(observed.basis(min(n_modes, n_points)))
-    if n_modes > n:
+    if n_modes > n and not few_points:
         expected, half = f"at most {n} modes on these {n_points} points", max(1, n // 2)
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
     if observed.n_paths * (n_times - 1) < 3:

@@ -358,7 +358,7 @@ def _pull_slope(
         half = by_spreading @ jacobian
         p = half + half.transpose(0, 2, 1)
         by_jacobian = 2.0 * (by_spreading @ covariance)
-        if cross is not None:
+        if cross is not None and by_turned.ndim == 3:
             by_jacobian += by_turned.transpose(0, 2, 1) @ cross
             c = by_turned @ jacobian
         flat = by_jacobian.reshape(n_batch, -1)

@@ -86,10 +86,12 @@ class Dynamics(abc.ABC):
     Attributes:
         name: in files.
         positive: names of the parameters that are positive.
+        moves_steps_together: whether ``moments`` takes one ``dt`` for each of many states, (P,).
     """
 
     name: ClassVar[str]
     positive: ClassVar[tuple[str, ...]] = ()
+    moves_steps_together: ClassVar[bool] = False
     registry: ClassVar[dict[str, type[Dynamics]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:

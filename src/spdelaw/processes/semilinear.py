@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ LARGEST_CHANGE = 0.6
 MOST_SUBSTEPS = 64
 #: A draw takes at least so many Strang steps, and so many for each sub-step of the closure.
 FEWEST_STRANG, STRANG_PER_SUBSTEP = 8, 4
+#: Names of the rates, the noise and the coefficients, in this order.
+PARAMETERS = ("eigenvalue", "noise_variance", "coefficient")
 #: Stands for zero where one divides by the size of a field.
 TINY = 1e-300
 
@@ -44,6 +47,7 @@ class Reacting(Dynamics):
         coefficients: ``theta``, (n_terms,).
         rates: ``lambda``, (N,); may be negative, where the reaction pulls back.
         noise: ``q``, (N,), with ``Cov dW = q dt``.
+        n_steps: sub-steps of the closure; by default as many as the reaction at each mean is fast.
     """
 
     domain: AbstractDomain
@@ -51,8 +55,11 @@ class Reacting(Dynamics):
     coefficients: Array
     rates: Array
     noise: Array
+    n_steps: int | None = None
     reaction: Reaction = dataclasses.field(init=False, repr=False)
     name: ClassVar[str] = "semilinear"
+    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    moves_steps_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Bind the terms to the modes."""
@@ -65,8 +72,17 @@ class Reacting(Dynamics):
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """``theta``, ``lambda`` and ``q`` by name."""
-        return {"coefficient": self.coefficients, "rate": self.rates, "noise": self.noise}
+        """``lambda`` and ``q`` of each mode and ``theta`` of each term, by name."""
+        numbers = self.rates, self.noise, self.coefficients
+        return dict(zip(PARAMETERS, numbers, strict=True))
+
+    def with_parameters(self, values: Mapping[str, Array]) -> Reacting:
+        """The same with other numbers, by name; the terms stay bound to the modes."""
+        out = copy.copy(self)
+        out.__dict__.pop("closure", None)
+        for field, name in zip(("rates", "noise", "coefficients"), PARAMETERS, strict=True):
+            object.__setattr__(out, field, values[name])
+        return out
 
     @functools.cached_property
     def closure(self) -> Closure:
@@ -77,17 +93,26 @@ class Reacting(Dynamics):
         """``-lambda c + F(c)``; (..., N)."""
         return self.reaction.drift(self.closure.total, state) - self.rates * state
 
-    def moments(self, mean: Array, covariance: Array, t: float, dt: float) -> Step:
+    def moments(self, mean: Array, covariance: Array, t: float, dt: Array | float) -> Step:
         """Mean, covariance and cross-covariance after ``dt``, by Gaussian closure.
 
-        As many sub-steps as the reaction at each mean is fast; time itself plays no part.
+        ``dt`` may be one for each of many states, (P,); time itself plays no part.
         """
         means, spreads = mean.reshape(-1, self.n_modes), covariance.reshape(-1, *[self.n_modes] * 2)
-        counts = [int(substeps(self.closure, state, dt).max()) for state in means]
-        n_steps, which = np.unique(counts, return_inverse=True)
-        step = step_by_groups(
-            which, means, spreads, lambda k, m, p: closure_step(self.closure, m, p, dt, n_steps[k])
-        )
+        each, which = np.broadcast_to(dt, len(means)), np.zeros(len(means), int)
+        n_steps = [self.n_steps]
+        if self.n_steps is None:
+            pairs = zip(means, each, strict=True)
+            counts = [int(substeps(self.closure, state, h).max()) for state, h in pairs]
+            n_steps, which = np.unique(counts, return_inverse=True)  # type: ignore[assignment]
+
+        def group(k: int, m: Array, p: Array) -> Step:
+            own = dt if np.ndim(dt) == 0 else each[which == k]
+            return closure_step(self.closure, m, p, own, int(n_steps[k] or 1))
+
+        step = step_by_groups(which, means, spreads, group)
+        if mean.ndim == 2:
+            return step
 
         def back(*by: Array) -> tuple[Array, Array, dict[str, Array]]:
             by_states = (by[0].reshape(means.shape), *(x.reshape(spreads.shape) for x in by[1:]))
@@ -174,17 +199,19 @@ class Reacting(Dynamics):
         return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise)
 
 
-def closure_step(closure: Closure, mean: Array, covariance: Array, dt: float, n_steps: int) -> Step:
+def closure_step(
+    closure: Closure, mean: Array, covariance: Array, dt: Array | float, n_steps: int
+) -> Step:
     """Step of states (P, N) by so many sub-steps of the Gaussian closure."""
-    after, tape = advance(closure, mean, covariance, dt, int(n_steps), cross=True)
+    after, tape = advance(closure, mean, covariance, dt, n_steps, cross=True)
 
     def back(
         by_mean: Array, by_covariance: Array, by_cross: Array
     ) -> tuple[Array, Array, dict[str, Array]]:
         symmetric = 0.5 * (by_covariance + by_covariance.swapaxes(-1, -2))
-        gradient = pull_back(closure, tape, Moments(by_mean, symmetric, by_cross))
-        numbers = {name: getattr(gradient, name) for name in ("coefficient", "rate", "noise")}
-        return gradient.mean, gradient.covariance, numbers
+        cross = by_cross if by_cross.any() else None  # a likelihood does not depend on it
+        pulled = pull_back(closure, tape, Moments(by_mean, symmetric, cross))
+        return pulled.mean, pulled.covariance, dict(zip(PARAMETERS, pulled[2:], strict=True))
 
     return Step(after.mean, after.covariance, np.asarray(after.cross), back)
 

@@ -8,7 +8,7 @@ from tests.fitted import case, fitted
 
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning
-from spdelaw.infer.semilinear.starts import invert_information
+from spdelaw.infer.semilinear.scoring import invert_information
 from spdelaw.processes.semilinear import Reacting
 
 #: A true null fails once in 16,000 numbers.
@@ -36,7 +36,7 @@ def test_parameters_are_recovered_with_intervals(name):
         np.testing.assert_allclose(estimate[is_fixed], np.asarray(expected)[is_fixed])
     assert (table.coefficient.sel(statistic="stderr") < 0.5).all()
     assert "coefficient of u^3" in repr(law)
-    assert law.info.noise == law.info.drift == "parametric"
+    assert (law.info.drift, law.info.noise) == ("parametric", "diagonal")
     routes = {"reaction": "closure of transitions", "reaction_gaps": "closure filter"}
     assert law.info.route == routes[name]
 
@@ -71,9 +71,9 @@ def test_fields_of_a_scheme():
     domain, start = sl.Interval(0, 2 * np.pi, "periodic"), sl.Gaussian(0.0, np.ones(5))
     e = sl.catalogue.allen_cahn(5, nu=0.5, times=0.3 * np.arange(61), initial=start)
     data = sl.simulate(e, 10, seed=0, scheme="semi_implicit")
-    law, other = (
-        sl.fit(data, domain, 5, terms=TERMS, **words) for words in ({"scheme": "semi_implicit"}, {})
-    )
+    law = sl.fit(data, domain, 5, terms=TERMS, scheme="semi_implicit")
+    with pytest.warns(IdentifiabilityWarning, match="times itself between observations"):
+        other = sl.fit(data, domain, 5, terms=TERMS)
 
     def z(one):
         estimate, error = one.info["estimates"], one.info["standard_errors"]
@@ -85,8 +85,10 @@ def test_fields_of_a_scheme():
     assert law.info.log_likelihood > other.info.log_likelihood + 20.0
     chosen = sl.discover(data, domain, 5, ("u", "u^2", "u^3"), scheme="semi_implicit", bootstrap=0)
     assert chosen.terms == TERMS
-    with pytest.raises(DataError, match="complete fields without noise for scheme"):
-        sl.fit(sl.mask(data, fraction=0.3, seed=0), domain, 5, terms=("u",), scheme="semi_implicit")
+    noisy = data + 0.05 * np.random.default_rng(0).standard_normal(data.shape)
+    for bad in (sl.mask(data, fraction=0.3, seed=0), sl.mask(data, "rows", 0.2, seed=0), noisy):
+        with pytest.raises(DataError, match="complete fields without noise for scheme"):
+            sl.fit(bad, domain, 5, terms=TERMS, scheme="semi_implicit")
 
 
 def test_forecast_from_a_start_that_is_zero():
@@ -129,6 +131,42 @@ def assert_near(law):
     row = law.parameters.coefficient
     z = (row.sel(statistic="estimate") - [1.0, -1.0]) / row.sel(statistic="stderr")
     assert float(np.abs(z).max()) < WITHIN
+
+
+@pytest.mark.parametrize(("n_modes", "is_cut"), [(15, False), (7, True)])
+def test_modes_that_are_cut_off(n_modes, is_cut, recwarn):
+    """Finer modes hold little energy and still push the others: nu is some 3 errors off."""
+    start = sl.Gaussian(0.0, 1.0 / np.arange(1.0, 16.0) ** 2)
+    e = sl.catalogue.allen_cahn(15, times=0.1 * np.arange(41), initial=start)
+    data = sl.simulate(e, 8, seed=3, grid=e.domain.grid(31))
+    law = sl.fit(data, e.domain, n_modes, terms=TERMS)
+    error = law.info["estimates"]["nu"] - 0.05
+    assert (abs(error) > 2.5 * law.info["standard_errors"]["nu"]) == is_cut
+    assert any("which moves nu by" in note for note in law.info["warnings"]) == is_cut
+
+
+def test_fewer_sensors_than_modes():
+    """Five noisy sensors and nine modes: the filter needs no row that determines its state."""
+    start = sl.Gaussian(0.0, 1.0 / np.arange(1.0, 10.0) ** 2)
+    e = sl.catalogue.allen_cahn(9, times=0.1 * np.arange(61), initial=start)
+    data = sl.simulate(e, 8, seed=1, grid=e.domain.grid(5), observation_std=0.05)
+    law = sl.fit(data, e.domain, 9, terms=TERMS, noise="parametric")
+    assert_near(law)
+    assert law.info.route == "closure filter"
+
+
+def test_a_field_that_is_never_observed():
+    data, _, words = case("two_fields")
+    hidden = data.where(data["variable"] == "u")
+    with pytest.raises(DataError, match="got none of v"):
+        sl.fit(hidden, **words)
+
+
+def test_an_unstable_law_cannot_be_evaluated():
+    data, _, law = fitted("reaction")
+    wrong = dataclasses.replace(law.dynamics, terms=("u^3",), coefficients=np.array([5.0]))
+    with pytest.raises(ConvergenceError, match="unstable law"):
+        sl.evaluate(dataclasses.replace(law, dynamics=wrong), data)
 
 
 def test_terms_that_are_alike_inside_one_well():

@@ -83,7 +83,6 @@ def fit_command(
             connects to a scheduler.
         bootstrap: Number of replicates of a parametric bootstrap; 0 uses the Fisher information.
         drift: ... [default: diagonal; parametric with --terms]
-        noise: ... [default: diagonal; parametric with --terms]
         observation_noise: ... The standard deviation is a number, or the name of a variable with
             one per value.
         forcing: ... Pass a file with the dimensions time and space.
@@ -215,7 +214,7 @@ def discover_command(
     out: NewLaw | None = None,
     library: Names | None = None,
     modes: Modes = "auto",
-    noise: str = "parametric",
+    noise: str = "diagonal",
     level: float = 0.95,
     bootstrap: int = 200,
     seed: int = 0,
@@ -231,7 +230,7 @@ def discover_command(
         library: Terms to choose from, separated by commas; by default 1,u,u^2,u^3 and products of
             first derivatives where the domain has them.
         modes: Number of modes of the law, or auto to choose it.
-        noise: Covariance of the noise: parametric (scale n^-exponent) or diagonal.
+        noise: Covariance of the noise: diagonal or parametric (scale n^-exponent).
         bootstrap: Number of resampled records that show how certain the choice of terms is.
 
     Shown first:

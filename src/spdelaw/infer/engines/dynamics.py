@@ -14,22 +14,32 @@ from spdelaw.errors import InputError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
-from spdelaw.infer.objective import DifferencedPosterior, estimate, fixed_values, prior_terms
-from spdelaw.infer.optimise import Fit, watched
+from spdelaw.infer.objective import (
+    DifferencedPosterior,
+    LogPosterior,
+    estimate,
+    fixed_values,
+    prior_terms,
+)
+from spdelaw.infer.optimise import watched
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.infer.semilinear.engine import filter_density
-from spdelaw.infer.semilinear.observations import PartlyObserved, partly_observed_of
+from spdelaw.infer.semilinear.fits import FilterLikelihood
+from spdelaw.infer.semilinear.observations import (
+    PartlyObserved,
+    partly_observed_of,
+    record_of,
+)
 from spdelaw.infer.semilinear.starts import noise_guess, rough_states
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import density_entries
 from spdelaw.processes.linear import Dynamics
 from spdelaw.processes.specification import InitialKind, InitialState
-from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.filter import FilterEvaluation, evaluate_filter, gram_roots
+from spdelaw.statespace.filter import gram_roots
 
 # The likelihood is that of `spdelaw.statespace.filter` on collapsed observations: the filter takes
-# gaps, noise, few sensors and clocks of each path alike. Its score comes from differences of its
-# value, so that the dynamics need nothing but their moments.
+# gaps, noise, few sensors and clocks of each path alike. Its score comes from the pull-back of the
+# moments, or from differences of its value where the dynamics have none.
 
 
 Array = np.ndarray
@@ -61,6 +71,7 @@ class DynamicsEngine(Engine):
 
     dynamics: Dynamics | None = None
     name = "dynamics"
+    takes_few_points = True
     supports = frozenset({"initial", "observation_noise", "fixed", "priors"})
 
     def check(self, model: Model, bootstrap: int) -> None:
@@ -101,36 +112,22 @@ class DynamicsEngine(Engine):
         observations = partly_observed_of(observed, n_modes, model)
         with watched(run["progress"]):
             maximum = estimate(log_posterior_of(self.dynamics, observations, model))  # type: ignore[arg-type]
-        fit = Fit(
-            maximum,
-            n_modes,
-            ROUTE,
-            float(np.isfinite(np.asarray(observed.values)).sum()),
-            max(float(observations.outside - maximum.state_space.observation_variance), 0.0),
-            notes=observations.notes,
-            seconds={"maximise": time.perf_counter() - clock},
-            point_variance=observations.point_variance,
-            point_error=None if observations.point_variance is None else 0.0,
-            engine=self.name,
-        )
+        observations = dataclasses.replace(observations, route=ROUTE)
+        fit = record_of(observations, maximum, observations.notes(), clock, engine=self.name)
         law = assemble(fit, observed, model, run["level"])
         return law.with_info(**density_entries(*filter_density(law, observations), observed))
 
 
 def log_posterior_of(
     dynamics: Dynamics, observations: PartlyObserved, model: Model
-) -> DifferencedPosterior:
+) -> LogPosterior:
     """Log-posterior around the numbers of the dynamics."""
     parametrisation, start, scale = _start(dynamics, observations, model)
     fixed = fixed_values(parametrisation, model.fixed)
     start[list(fixed)] = list(fixed.values())
     free = [i for i in range(len(start)) if i not in fixed]
-    blocks = observations.collapsed.blocks
-    roots = [gram_roots(block) for block in blocks]
-
-    def evaluate(space: StateSpace) -> FilterEvaluation:
-        return evaluate_filter(blocks, space, roots)
-
+    blocks = list(observations.collapsed.blocks)
+    evaluate = FilterLikelihood(blocks, [gram_roots(block) for block in blocks], 0.0)
     posterior = DifferencedPosterior(
         parametrisation,
         evaluate,  # type: ignore[arg-type]
@@ -147,7 +144,11 @@ def log_posterior_of(
         expected = "a log-likelihood at the numbers to start from"
         fix = "pass dynamics with other numbers; check moments() with DynamicsContract"
         raise InputError("dynamics", expected=expected, got="none that is finite", fix=fix)
-    return posterior.rescaled()
+    posterior = posterior.rescaled()
+    if not evaluate(parametrisation.state_space(start)).by:
+        return posterior
+    settings = (getattr(posterior, field.name) for field in dataclasses.fields(LogPosterior))
+    return LogPosterior(*settings)
 
 
 def _start(

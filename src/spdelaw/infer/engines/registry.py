@@ -51,11 +51,13 @@ class Engine(abc.ABC):
         name: of the engine.
         supports: options of `spdelaw.Model` that it uses; `spdelaw.fit` refuses the others.
         accepts_lazy: whether it takes lazy values piece by piece; else they come in memory.
+        takes_few_points: whether it fits more modes than points determine at one time.
     """
 
     name: str
     supports: frozenset[str] = frozenset()
     accepts_lazy: bool = False
+    takes_few_points: bool = False
     registry: ClassVar[dict[str, type[Engine]]] = {}
 
     def __init_subclass__(cls, **settings: Any) -> None:

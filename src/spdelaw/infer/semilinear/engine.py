@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -16,30 +15,31 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import IdentifiabilityWarning, InputError
+from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
 from spdelaw.infer.moments import SAME_START
-from spdelaw.infer.semilinear.fits import SCHEMES
-from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES, SemilinearFit, field_notes
+from spdelaw.infer.optimise import watched
+from spdelaw.infer.semilinear.fits import ALLOWED_SHIFT, SCHEMES, SemilinearFit
+from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES
 from spdelaw.infer.semilinear.observations import (
     FullyObserved,
     Observations,
     PartlyObserved,
     classify_observations,
+    record_of,
 )
-from spdelaw.infer.semilinear.starts import ALLOWED_SHIFT, FAST, coarse
-from spdelaw.law.law import Law, state_space_law
+from spdelaw.infer.semilinear.scoring import FAST
+from spdelaw.law.law import Law
 from spdelaw.law.likelihood import Numbers, density_entries, log_density, statistics_density
 from spdelaw.law.observations import batches
-from spdelaw.law.parameters import Quantity, parameters_dataset
-from spdelaw.law.provenance import software
-from spdelaw.processes.semilinear import Reacting, substeps
+from spdelaw.processes.semilinear import substeps
 from spdelaw.processes.specification import InitialState
-from spdelaw.processes.terms import MOST_DENSE
-from spdelaw.statespace.chain import StateSpace
+from spdelaw.processes.terms import MOST_DENSE, field_of
 from spdelaw.statespace.collapse import Block
-from spdelaw.statespace.semilinear import closure_log_likelihood, smooth_semilinear, transitions
+from spdelaw.statespace.filter import smooth_block
 from spdelaw.statespace.statistics import Statistics
+from spdelaw.statespace.transitions import closure_log_likelihood, transitions
 
 # ---------- Law of the first states of a semilinear field
 #
@@ -88,18 +88,16 @@ def _gaussian_of_states(first: Array, c: Array) -> FirstStates:
 
 
 def _first_states_by_smoother(fit: SemilinearFit, observations: PartlyObserved) -> FirstStates:
-    closure, r = fit.layout.closure(fit.x), fit.layout.observation_variance(fit.x)
-    prior, n_steps = fit.diagnostics["prior"], fit.diagnostics["n_steps"]
-    means, spreads = [], []
+    space, means, spreads = fit.estimate.state_space, [], []
     for block in observations.collapsed.blocks:
         early = _first_times(block, FIRST_STATE_REACH * fit.diagnostics["burn"])
-        smoothed = smooth_semilinear(closure, early, r, prior, n_steps)
-        means.append(smoothed.mean[0])
-        spreads.append(smoothed.covariance[0])
+        smoothed = smooth_block(early, space)
+        means.append(smoothed.mean[0].T)
+        spreads.append(np.moveaxis(smoothed.covariance[0], -1, 0))
+    wide = space.initial.covariance
     inverse = np.linalg.inv(np.concatenate(spreads))
     pull = np.einsum("pij,pj->pi", inverse, np.concatenate(means))
-    precision = inverse - np.diag(1.0 / prior.covariance)
-    return _shared_gaussian(precision, pull, prior.covariance)
+    return _shared_gaussian(inverse - np.diag(1.0 / wide), pull, wide)
 
 
 def _shared_gaussian(precision: Array, pull: Array, variance: Array) -> FirstStates:
@@ -129,69 +127,34 @@ def _first_times(block: Block, reach: float) -> Block:
 
 
 ENGINE = "semilinear"
-#: Correlation of two estimates from which on, if both are poor, the data do not separate them.
-ALIKE_CORRELATION = 0.95
+#: Standard errors above zero from which on a noise counts as present.
+CLEAR_DEVIATIONS = 3.0
 
 
-def law_of(fit: SemilinearFit, observations: Observations, level: float) -> Law:
+def law_of(
+    fit: SemilinearFit, observations: Observations, model: Model, level: float, clock: float
+) -> Law:
     """Law with its parameters, standard errors, notes and log density."""
-    closure, names, observed = (
-        fit.layout.closure(fit.x),
-        fit.layout.reaction.names,
-        observations.observed,
-    )
     initial, error = first_states(fit, observations)
-    messages = [*observations.notes, *notes(fit)]
+    messages, observed = [*observations.notes(fit), *notes(fit)], observations.observed
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
-    variance = _observation_variance(fit, observations)
-    kind = {"initial_state": initial.kind, "terms": list(names)}
-    numbers = (closure.coefficients, closure.rates, closure.noise)
-    law = state_space_law(
-        observed,
-        len(closure.rates),
-        StateSpace(Reacting(observed.domain, names, *numbers), initial, variance),
-        parameters_dataset(_quantities(fit, initial, error, variance), level, kind),
-        unresolved_variance=max(float(observations.outside - np.mean(variance)), 0.0),
-        info=_info(fit, observations, initial, messages),
+    maximum = fit.estimate
+    dynamics = dataclasses.replace(maximum.state_space.dynamics, n_steps=None)  # type: ignore[type-var]
+    space = maximum.state_space._replace(dynamics=dynamics, initial=initial)
+    maximum = maximum._replace(state_space=space)
+    more = {"initial_error": error, "engine": ENGINE}
+    record = record_of(observations, maximum, messages, clock, **more)
+    law = assemble(record, observed, model, level)
+    slope = maximum.roots("coefficient")
+    law = law.with_info(
+        closure=fit.diagnostics,
+        estimates=fit.values,
+        standard_errors=fit.standard_errors,
+        robust_errors=fit.robust_errors,
+        term_covariance=(slope @ slope.T).tolist(),
     )
     return _with_density(law, fit, observations)
-
-
-def _observation_variance(fit: SemilinearFit, observations: Observations) -> Array:
-    """Observation variance of the law; 0 where it only conditions the filter."""
-    if observations.point_variance is not None:
-        return observations.point_variance
-    return np.asarray(0.0 if observations.is_noise_free else fit.layout.observation_variance(fit.x))
-
-
-def _slopes(fit: SemilinearFit) -> dict[str, Array]:
-    """Derivatives of the numbers of the equation by the free vector; (size, n_free) each."""
-    closure = fit.layout.closure(fit.x)
-    sizes = (len(closure.rates), len(closure.noise), len(closure.coefficients))
-    cuts = np.cumsum(sizes)[:-1]
-    slopes = fit.layout.pull(fit.x, *np.split(np.eye(sum(sizes)), cuts, axis=1))
-    names = ("eigenvalue", "noise_variance", "coefficient")
-    return dict(zip(names, np.split(slopes, cuts), strict=True))
-
-
-def _quantities(
-    fit: SemilinearFit, initial: InitialState, start_error: Array, variance: Array
-) -> dict[str, Quantity]:
-    """Numbers of the law with standard errors by the delta method."""
-    closure, out = fit.layout.closure(fit.x), {}
-    values = (closure.rates, closure.noise, closure.coefficients)
-    for (name, slope), value in zip(_slopes(fit).items(), values, strict=True):
-        error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slope, fit.covariance, slope), 0.0))
-        out[name] = Quantity(value, error, name == "noise_variance")
-    std = np.sqrt(variance)
-    error_of_r = fit.standard_errors.get("observation_variance", 0.0)
-    safe = np.where(std > 0, std, 1.0)
-    return {
-        **out,
-        "initial_mean": Quantity(initial.mean, start_error, False),
-        "observation_std": Quantity(std, np.where(std > 0, error_of_r / (2.0 * safe), 0.0), True),
-    }
 
 
 def notes(fit: SemilinearFit) -> list[str]:
@@ -203,8 +166,12 @@ def notes(fit: SemilinearFit) -> list[str]:
             "between observations: intervals may be too short; observe more often"
         )
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
-        out.append(coarse(fit.diagnostics["step_shift"]))
-    closure, errors = fit.layout.closure(fit.x), fit.standard_errors
+        out.append(
+            "twice the sub-steps of the closure would move an estimate by "
+            f"{fit.diagnostics['step_shift']:.2g} standard errors: the reaction is fast for these "
+            "time steps; observe more often"
+        )
+    closure, errors = fit.layout.closure(fit.estimate.full), fit.standard_errors
     out += field_notes(fit)
     if fit.values.get("nu", 0.0) < -2.0 * errors.get("nu", 0.0):
         out.append(
@@ -216,17 +183,25 @@ def notes(fit: SemilinearFit) -> list[str]:
             f"the drift is unstable: nothing pulls back against {weight:.3g} u^{power}, and paths "
             "of this law run away; add a higher power, or forecast over short times only"
         )
-    names = [name for name in fit.layout.reaction.names if name in errors]
-    at = [fit.layout.free_names.index(name) for name in names]
-    covariance = fit.covariance[np.ix_(at, at)]
-    spread = np.sqrt(np.diag(covariance))
-    poor = np.abs(fit.x[at]) < 2.0 * spread
-    alike = np.abs(covariance) > ALIKE_CORRELATION * np.outer(spread, spread)
-    for i, j in zip(*np.nonzero(np.triu(alike, 1) & np.outer(poor, poor)), strict=True):
-        out.append(
-            f"these data hardly tell {names[i]} and {names[j]} apart (the field stays where they "
-            "are alike): neither is determined, and finer space would not help; longer records do"
-        )
+    return out
+
+
+def field_notes(fit: SemilinearFit) -> list[str]:
+    """Warnings about the estimates of several fields."""
+    out, values, errors = [], fit.values, fit.standard_errors
+    for field in filter(None, fit.layout.fields):
+        nu, scale = f"nu {field}", f"scale {field}"
+        if values[nu] < -CLEAR_DEVIATIONS * errors.get(nu, np.inf):
+            out.append(
+                f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
+            )
+        if scale in errors and values[scale] < CLEAR_DEVIATIONS * errors[scale]:
+            out.append(
+                f"{field} shows hardly any noise of its own: what moves it comes from other "
+                f"fields; fixed={{'{scale}': 0}} says so"
+            )
+        if not any(field_of(name) == field for name in fit.layout.terms):
+            out.append(f"no term stands in the equation of {field}: it only diffuses")
     return out
 
 
@@ -234,46 +209,17 @@ def _highest_power(fit: SemilinearFit) -> tuple[int, float]:
     """Degree and coefficient of the highest power of u alone; (0, 0) where there is none."""
     if len(fit.layout.fields) > 1:
         return 0, 0.0  # another field may stabilise this one
-    total = fit.layout.closure(fit.x).total
+    total = fit.layout.closure(fit.estimate.full).total
     powers = {
         key[0]: value for key, value in total.items() if value and not any(key[1:]) and key[0]
     }
     return max(powers.items(), default=(0, 0.0))
 
 
-def _info(
-    fit: SemilinearFit, observations: Observations, initial: InitialState, messages: list[str]
-) -> dict[str, Any]:
-    observed, d, slope = observations.observed, fit.diagnostics, _slopes(fit)["coefficient"]
-    left_out = ("n_evaluations", "remaining_gain", "prior", "n_values")
-    return {
-        "engine": ENGINE,
-        "route": observations.route,
-        **observed.sizes,
-        "n_observed": float(np.isfinite(np.asarray(observed.values)).sum()),
-        "n_parameters": len(fit.x),
-        "initial_state": initial.kind,
-        "drift": "parametric",
-        "noise": fit.layout.noise,
-        "log_likelihood": fit.log_likelihood,
-        "convergence": {
-            "evaluations": math.ceil(d["n_evaluations"]),
-            "remaining_gain": float(d["remaining_gain"]),
-        },
-        "closure": {key: value for key, value in d.items() if key not in left_out},
-        "estimates": fit.values,
-        "standard_errors": fit.standard_errors,
-        "robust_errors": fit.robust_errors,
-        "term_covariance": (slope @ fit.covariance @ slope.T).tolist(),
-        "warnings": messages,
-        **software(),
-    }
-
-
 def _with_density(law: Law, fit: SemilinearFit, observations: Observations) -> Law:
     """The law with the log density of the data, and of which numbers."""
     if isinstance(observations, FullyObserved) and observations.one_pass:
-        return law
+        return law.with_info(log_likelihood_of=None)
     if isinstance(observations, FullyObserved) and observations.statistics is not None:
         density = _transition_density(law, fit, observations, observations.statistics)
     else:
@@ -320,7 +266,7 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 METHODS = ("auto", "closure", "one_pass")
 #: Options of a model where ``terms`` are given and the user passes nothing else.
-ASSUMED = {"drift": "parametric", "noise": "parametric"}
+ASSUMED = {"drift": "parametric", "noise": "diagonal"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -352,6 +298,7 @@ class SemilinearEngine(Engine):
     method: str = "auto"
     scheme: str = "exact"
     name = ENGINE
+    takes_few_points = True
     supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
 
     def __post_init__(self) -> None:
@@ -372,9 +319,9 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
-        observations, fit = self.seen(observed, domain, n_modes, model)
-        law = law_of(fit, observations, run["level"])
-        return law.with_info(seconds={"maximise": round(time.perf_counter() - clock, 4)})
+        with watched(run["progress"]):
+            observations, fit = self.seen(observed, domain, n_modes, model)
+        return law_of(fit, observations, model, run["level"], clock)
 
     def words(self, model: Model) -> dict[str, Any]:
         """Keyword arguments of a fit."""
@@ -419,7 +366,7 @@ def check_semilinear(model: Model, terms: Sequence[str]) -> None:
         raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in SEMILINEAR_NOISES:
         expected = f"one of {SEMILINEAR_NOISES} beside terms"
-        fix = "leave noise out: it is then scale n^-exponent"
+        fix = "leave noise out: each mode then has a variance of its own"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
         expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"

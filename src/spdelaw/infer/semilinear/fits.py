@@ -2,39 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spdelaw.checks import one_of
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.infer.semilinear.layout import OBSERVATION, Layout, SemilinearFit, check_amount, layout
-from spdelaw.infer.semilinear.starts import (
-    Maximum,
-    ScoredFunction,
-    filter_start,
-    information,
-    invert_information,
-    maximise,
-    noise_guess,
-    positive,
+from spdelaw.infer.objective import estimate
+from spdelaw.infer.optimise import Estimate
+from spdelaw.infer.semilinear.layout import Layout, check_amount, layout
+from spdelaw.infer.semilinear.scoring import (
+    ScoredPosterior,
+    information_at,
+    positive_inverse,
     pseudo_inverse,
-    refine,
-    rough_states,
-    start,
 )
+from spdelaw.infer.semilinear.starts import filter_start, noise_guess, rough_states, start
 from spdelaw.processes.closure import advance
 from spdelaw.processes.semilinear import substeps
-from spdelaw.processes.specification import InitialState
+from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.collapse import Block, Collapsed, some_paths
-from spdelaw.statespace.semilinear import (
+from spdelaw.statespace.filter import Scores, filter_scores, gram_roots, in_segments
+from spdelaw.statespace.transitions import (
     Transitions,
     closure_scores,
-    filter_scores,
-    in_segments,
     scheme_scores,
     transitions,
 )
+
+# ---------- A fit with as many sub-steps of the closure as it needs
+
+
+Array = np.ndarray
+
+#: Change, in standard errors, that twice the sub-steps of the closure may make, the one that is too
+#: large for one Newton step, and most sub-steps.
+ALLOWED_SHIFT, LARGEST_SHIFT, MOST_STEPS = 0.3, 2.0, 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SemilinearFit:
+    """Estimate of a semilinear law with its uncertainty.
+
+    Attributes:
+        estimate: the numbers, with the covariance by the observed information.
+        sandwich: covariance of the full vector, robust against a wrong model; (p, p).
+        scores: of each transition, or of each path behind gaps and noise, (n, p).
+        groups: path of each score, (n,).
+        diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many
+            would change, in standard errors), ``rate_dt``, ``converged`` and more.
+    """
+
+    estimate: Estimate
+    sandwich: Array
+    scores: Array
+    groups: Array
+    diagnostics: dict[str, Any]
+
+    @property
+    def layout(self) -> Layout:
+        """Names and coordinates of the parameters."""
+        return self.estimate.parametrisation  # type: ignore[return-value]
+
+    @property
+    def log_likelihood(self) -> float:
+        """At the estimate."""
+        return self.estimate.log_likelihood
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every parameter by name, held ones included."""
+        return self.layout.by_name(self.estimate.full)
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """Of each free parameter in its own units, by the observed information."""
+        return self._errors(self.estimate.covariance)
+
+    @property
+    def robust_errors(self) -> dict[str, float]:
+        """Of each free parameter in its own units, by the sandwich."""
+        return self._errors(self.sandwich)
+
+    def _errors(self, covariance: Array) -> dict[str, float]:
+        form, numbers = self.layout, np.array(list(self.values.values()))
+        errors = np.sqrt(np.diag(covariance)) * np.where(form.is_log, numbers, 1.0)
+        return {name: float(errors[i]) for i, name in zip(form.free, form.free_names, strict=True)}
+
+
+def refined(
+    posterior: ScoredPosterior,
+    trial: Callable[[Any], ScoredPosterior],
+    groups: Array | None,
+    **diagnostics: Any,
+) -> SemilinearFit:
+    """Fit with as many sub-steps of the closure as it needs.
+
+    Args:
+        posterior: of all terms, with its start.
+        trial: log-posterior of a part of the data that shows what twice the sub-steps change in
+            the score, given the scores of all terms.
+        groups: path of each term; None where terms are the records themselves.
+        diagnostics: to report.
+
+    The estimate is moved by the Newton step to where twice the sub-steps would lead.
+    """
+    n, calls = 1, 0
+    while True:
+        maximum = estimate(posterior.with_steps(n))
+        optimum, calls = maximum.optimum, calls + maximum.optimum.n_evaluations
+        few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)
+        fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
+        change = covariance @ (fine - coarse) / few.share
+        shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max(initial=0.0))
+        if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
+            break
+        n, posterior = 2 * n, posterior.moved(optimum.x + change).with_curvature(optimum)
+    step = change if shift < LARGEST_SHIFT else 0.0
+    full = maximum.posterior.full(optimum.x + step)
+    form, scores = maximum.parametrisation, optimum.scores @ posterior.columns.T
+    maximum = maximum._replace(
+        full=full,
+        state_space=form.state_space(full),
+        optimum=optimum._replace(n_evaluations=calls),
+    )
+    # The sandwich. At the maximum k parameters have turned the scores of n records towards zero,
+    # for which ``n / (n - k)`` makes up; fewer records tell of no spread.
+    sandwich, n_scores, k = maximum.covariance, len(scores), posterior.columns.shape[1]
+    if groups is not None or n_scores >= 2 * k:
+        factor = 1.0 if groups is not None else n_scores / (n_scores - k)
+        sandwich = factor * sandwich @ scores.T @ scores @ sandwich
+    diagnostics |= {"n_steps": n, "step_shift": shift, "converged": optimum.converged}
+    diagnostics |= {"rate_dt": posterior.rate_dt(full)}
+    groups = np.arange(n_scores) if groups is None else groups
+    return SemilinearFit(maximum, sandwich, scores, groups, diagnostics)
+
 
 # ---------- Fit of a semilinear law to coefficients that are observed completely
 #
@@ -42,8 +146,6 @@ from spdelaw.statespace.semilinear import (
 # and the closure with twice the sub-steps, whose score at the estimate, times the inverse
 # information, gives the change by finer sub-steps. A sample of the transitions is enough for both.
 
-
-Array = np.ndarray
 
 #: Dynamics of the fields: the equation itself, or a scheme from one time to the next.
 SCHEMES = ("exact", "semi_implicit")
@@ -55,8 +157,51 @@ CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
-#: The search on all transitions ends this near; one Newton step goes the rest of the way.
-FULL_NEAR = 0.02
+#: The search on all transitions ends this near; one Newton step goes the rest of the way. Where
+#: squared scores are no information, as of a wrong model, more of them come this near.
+FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
+
+
+class TransitionLikelihood(NamedTuple):
+    """Likelihood of pairs of successive states.
+
+    Attributes:
+        data: the pairs.
+        scheme: "exact" or "semi_implicit".
+        values: of the terms at the states before, (n_terms, n, N), which a scheme needs.
+        weight: of each pair, (n,).
+    """
+
+    data: Transitions
+    scheme: str = "exact"
+    values: Array | None = None
+    weight: Array | None = None
+
+    def __call__(self, space: StateSpace) -> Scores:
+        """Log-likelihood of each pair and its gradients."""
+        dynamics: Any = space.dynamics
+        if self.values is None:
+            scores = closure_scores(dynamics.closure, self.data, dynamics.n_steps)
+        else:
+            scores = scheme_scores(dynamics.closure, self.data, self.values)
+        if self.weight is None:
+            return scores
+        by = {name: self.weight[:, None] * slope for name, slope in scores.by.items()}
+        return Scores(self.weight * scores.log_likelihood, by)
+
+    def sampled(self, scores: Array) -> TransitionLikelihood:
+        """Pairs drawn by their leverage, with weights that keep sums unbiased.
+
+        The first steps of a path can carry most of the information about a term.
+        """
+        n = CURVATURE_TRANSITIONS[self.scheme]
+        if n >= len(scores):
+            return self
+        leverage = ((scores @ pseudo_inverse(scores.T @ scores)) * scores).sum(1)
+        chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
+        rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)
+        values = None if self.values is None else self.values[:, rows]
+        return TransitionLikelihood(self.data.take(rows), self.scheme, values, 1.0 / chance[rows])
 
 
 def fit_complete(
@@ -93,98 +238,37 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
 
     Args:
         form: parameters and terms.
-        data: pairs, by `spdelaw.statespace.semilinear.transitions`.
+        data: pairs, by `spdelaw.statespace.transitions.transitions`.
         scheme: "exact" or "semi_implicit".
     """
     one_of("scheme", scheme, SCHEMES)
-    n_values = data.after.size if len(data.dt) > 1 else 0  # one pair alone tells of no spread
-    check_amount(form, n_values, "values after a first time,")
-    like, x = _TransitionLikelihood(form, scheme, len(data.dt)), start(form, data)
-    data = _with_substeps(form, data, x)
-    some = data.draw(WARM_PER_PARAMETER * max(len(x), 4))
+    check_amount(form, data.after)
+    reaction, full = form.dynamics.reaction, start(form, data)  # type: ignore[union-attr]
+    states, dt = data.before[:RATE_TRANSITIONS], float(np.median(data.dt))
+
+    def likelihood(data: Transitions) -> TransitionLikelihood:
+        values = None if scheme == "exact" else reaction.values(data.before)
+        # As many sub-steps as the rate of the reaction needs at each state.
+        steps = substeps(form.closure(full), data.before, data.dt)
+        return TransitionLikelihood(data._replace(steps=steps), scheme, values)
+
+    some = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4))
     if len(some.dt) < len(data.dt):
-        x = maximise(like.of(some), x, WARM_NEAR).x
-        data = _with_substeps(form, data, x)  # a start from increments is far too slow
-
-    def climb(x: Array, n: int, covariance: Array | None) -> tuple[Maximum, Array]:
-        best = maximise(like.of(data, n), x, FULL_NEAR)
-        if covariance is None:
-            rows, weight = _sample_by_leverage(best.scores, CURVATURE_TRANSITIONS[scheme])
-            sampled = like.of(data.take(rows), n, weight)
-            curvature = information(sampled, best._replace(scores=weight * best.scores[rows]))
-            rate = form.rate(best.x, data.before[:RATE_TRANSITIONS]) * float(np.median(data.dt))
-            covariance = invert_information(curvature, rate)
-        return best, covariance
-
-    def finer(best: Maximum, n: int) -> Array:
-        # Both closures on the same transitions: their difference hardly varies.
-        rows, weight = _sample_by_leverage(best.scores, CURVATURE_TRANSITIONS[scheme])
-        fine = like.of(data.take(rows), 2 * n, weight)(best.x)[1]
-        return (fine - weight * best.scores[rows]).sum(0)
-
-    best, covariance, step, refinement = refine(climb, finer, x)
-    # One Newton step for the remaining score and for the change by finer sub-steps.
-    end = best.x + covariance @ best.scores.sum(0) + step
-    meat = best.scores.T @ best.scores
-    return SemilinearFit(
-        form, end, covariance, covariance @ meat @ covariance, best.value, data.after.size,
-        best.scores, data.path,
-        {
-            **refinement, "converged": best.expected_gain < FULL_NEAR, "n_evaluations": like.spent,
-            "rate_dt": form.rate(end, data.before[:RATE_TRANSITIONS]) * float(np.median(data.dt)),
-            "n_transitions": len(data.dt), "remaining_gain": 0.5 * abs(best.expected_gain),
-            "scheme": scheme,
-        },
-    )  # fmt: skip
-
-
-def _with_substeps(form: Layout, data: Transitions, x: Array) -> Transitions:
-    """The transitions with as many sub-steps as the rate of the reaction at x needs."""
-    return data._replace(steps=substeps(form.closure(x), data.before, data.dt))
-
-
-class _TransitionLikelihood:
-    """Log-likelihood of pairs; ``spent`` counts how often that of all n was computed."""
-
-    def __init__(self, form: Layout, scheme: str, n: int) -> None:
-        self.form, self.scheme, self.n, self.spent = form, scheme, n, 0.0
-
-    def of(
-        self, data: Transitions, n_steps: int = 1, weight: Array | float = 1.0
-    ) -> ScoredFunction:
-        """Value at a free vector, and scores times weights, of these pairs."""
-        form = self.form
-        values = None if self.scheme == "exact" else form.reaction.values(data.before)
-
-        def objective(x: Array) -> tuple[float, Array]:
-            self.spent += len(data.dt) / self.n
-            closure = form.closure(x)
-            if values is None:
-                scores = closure_scores(closure, data, n_steps)
-            else:
-                scores = scheme_scores(closure, data, values)
-            return float(scores.value.sum()), weight * form.pull(x, *scores[1:])
-
-        return objective
-
-
-def _sample_by_leverage(scores: Array, n: int) -> tuple[Array, Array]:
-    """About n rows drawn by their leverage, and weights (rows, 1) that keep sums unbiased.
-
-    The first steps of a path can carry most of the information about a term.
-    """
-    if n >= len(scores):
-        return np.arange(len(scores)), np.ones((len(scores), 1))
-    factor = pseudo_inverse(scores.T @ scores)
-    leverage = ((scores @ factor) * scores).sum(1)
-    chance = np.minimum(1.0, n * (0.5 / len(scores) + 0.5 * leverage / leverage.sum()))
-    rows = np.flatnonzero(np.random.default_rng(0).random(len(scores)) < chance)
-    return rows, 1.0 / chance[rows, None]
+        warm = ScoredPosterior.of(form, likelihood(some), full, near=WARM_NEAR)
+        full = warm.full(warm.climb(warm.scored).x)  # a start from increments is far too slow
+    terms = likelihood(data)
+    search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "sampled": terms.sampled}
+    posterior = ScoredPosterior.of(
+        form, terms, full, rate_dt=lambda full: form.rate(full, states) * dt, **search
+    )
+    return refined(
+        posterior, posterior.sample, data.path, n_transitions=len(data.dt), scheme=scheme
+    )
 
 
 # ---------- Fit of a semilinear law to fields with gaps, noise, different times or few sensors
 #
-# The closure predicts, collapsed observations correct (`spdelaw.statespace.semilinear`). The search
+# The closure predicts, collapsed observations correct (`spdelaw.statespace.filter`). The search
 # starts from rough states with the information that complete data would carry as its metric.
 
 
@@ -195,11 +279,49 @@ LARGEST_BURN_SHARE = 0.5
 #: Records on which the search begins.
 FIRST_RECORDS = 8
 #: A search ends this near, in squared standard errors; Newton steps follow and end nearer.
-NEAR, NEAR_NEWTON, MOST_NEWTON = 0.3, 0.01, 5
+NEAR, NEAR_NEWTON = 0.3, 0.01
 #: Most evaluations of the search.
 MOST_EVALUATIONS = 60
 #: Records on which finer sub-steps are tried, and paths that determine the rate of the reaction.
 TRIAL_RECORDS, RATE_PATHS = 6, 6
+
+
+class FilterLikelihood(NamedTuple):
+    """Likelihood of records through the filter.
+
+    Attributes:
+        blocks: the records, in segments.
+        roots: `gram_roots` of each block.
+        burn: time within which terms do not count.
+        share: of all records.
+    """
+
+    blocks: list[Block]
+    roots: list[Array]
+    burn: float
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, collapsed: Collapsed, burn: float, most: float = np.inf) -> FilterLikelihood:
+        """All records in segments, or about ``most`` of these spread over all."""
+        blocks, share = [in_segments(block, burn) for block in collapsed.blocks], 1.0
+        counts = np.array([len(block.paths) for block in blocks])
+        if counts.sum() > most:
+            chosen = np.zeros(counts.sum(), bool)
+            chosen[np.linspace(0, counts.sum() - 1, int(most)).astype(int)] = True
+            parts = np.split(chosen, np.cumsum(counts)[:-1])
+            pairs = zip(blocks, parts, strict=True)
+            blocks = [some_paths(block, keep) for block, keep in pairs if keep.any()]
+            share = float(chosen.mean())
+        return cls(blocks, [gram_roots(block) for block in blocks], burn, share)
+
+    def __call__(self, space: StateSpace) -> Scores:
+        """Log-likelihood of each record and its gradients."""
+        pairs = zip(self.blocks, self.roots, strict=True)
+        scores = [filter_scores(block, space, roots, self.burn) for block, roots in pairs]
+        names = scores[0].by if all(score.by for score in scores) else ()
+        by = {name: np.concatenate([score.by[name] for score in scores]) for name in names}
+        return Scores(np.concatenate([score.log_likelihood for score in scores]), by)
 
 
 def fit_filtered(
@@ -225,167 +347,64 @@ def fit_filtered(
             scales of the reaction.
 
     Returns:
-        `SemilinearFit`; the noise of observations is the parameter ``observation_variance``.
+        `SemilinearFit`; the noise of observations is the parameter ``observation_std``.
     """
-    held = {**(fixed or {}), OBSERVATION: observation_variance}
-    form = layout(domain, collapsed.n_modes, terms, noise=noise, fixed=held, observed=True)
     r = noise_guess(collapsed) if observation_variance is None else observation_variance
     states, times, prior = rough_states(collapsed, r)
-    x, smooth, spent = filter_start(form, collapsed, r, transitions(states, times), prior)
-    metric = _complete_information(form, x, smooth, collapsed)
+    given = {"prior": prior, "observation_variance": observation_variance}
+    form = layout(domain, collapsed.n_modes, terms, noise=noise, fixed=fixed, **given)  # type: ignore[arg-type]
+    full, smooth = filter_start(form, collapsed, r, transitions(states, times))
     longest = LARGEST_BURN_SHARE * float((times[:, -1] - times[:, 0]).min())
+    flat = states.reshape(-1, states.shape[-1])
 
-    def burn_at(x: Array) -> float:
+    def burn_at(full: Array) -> float:
         if burn is not None:
             return burn
-        return min(
-            BURN_TIME_SCALES / max(form.rate(x, states.reshape(-1, states.shape[-1])), 1e-300),
-            longest,
-        )
+        return min(BURN_TIME_SCALES / max(form.rate(full, flat), 1e-300), longest)
 
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
-    some = _FilterLikelihood(form, collapsed, prior, burn_at(x), FIRST_RECORDS)
-    first = maximise(some.of(1), x, NEAR, MOST_EVALUATIONS, some.share * metric)
-    metric = positive(information(some.of(1), first), first.metric) / some.share
-    whole = _FilterLikelihood(form, collapsed, prior, burn_at(first.x))
-    return _fit_all_records(whole, first.x, metric, spent + some.spent)
+    search = {"near": NEAR, "near_newton": NEAR_NEWTON, "most": MOST_EVALUATIONS}
+    some = FilterLikelihood.of(collapsed, burn_at(full), FIRST_RECORDS)
+    guess = some.share * _complete_information(form, full, smooth, collapsed)
+    first = ScoredPosterior.of(form, some, full, guess=guess, **search)
+    best = first.climb(first.scored)
+    curvature = information_at(first.scored, best, best.scores.sum(0))
+    guess = (best.metric if positive_inverse(curvature) is None else curvature) / some.share
+
+    block, full = collapsed.blocks[0], first.full(best.x)
+    usual = block.estimate[..., :RATE_PATHS].transpose(0, 2, 1).reshape(-1, collapsed.n_modes)
+    dt = float(np.median(np.diff(block.times, axis=0)))
+    whole = FilterLikelihood.of(collapsed, burn_at(full))
+    few = FilterLikelihood.of(collapsed, whole.burn, TRIAL_RECORDS)
+    posterior = ScoredPosterior.of(
+        form, whole, full, guess=guess, rate_dt=lambda full: form.rate(full, usual) * dt, **search
+    )
+
+    def trial(scores: Array) -> ScoredPosterior:
+        return dataclasses.replace(posterior.of_terms(few), share=few.share)
+
+    return refined(posterior, trial, None, burn=whole.burn, n_transitions=_n_transitions(collapsed))
 
 
-def _complete_information(form: Layout, x: Array, data: Transitions, collapsed: Collapsed) -> Array:
+def _complete_information(
+    form: Layout, full: Array, data: Transitions, collapsed: Collapsed
+) -> Array:
     """Information of complete data like these, by squared scores of simulated next states."""
-    closure, data = form.closure(x), data.draw(500)
-    rows = []
+    space, data = form.state_space(full), data.draw(500)
+    closure, rows = space.dynamics.closure, []  # type: ignore[attr-defined]
     generator = np.random.default_rng(0)
     for k in range(len(data.dt)):
         ahead, _ = advance(closure, data.before[k : k + 1], None, float(data.dt[k]))
         root = np.linalg.cholesky(ahead.covariance[0])
         rows.append(ahead.mean[0] + root @ generator.standard_normal(len(root)))
-    closure_gradient = closure_scores(closure, data._replace(after=np.array(rows)), 1)
-    scores = form.pull(x, *closure_gradient[1:])
+    scores = TransitionLikelihood(data._replace(after=np.array(rows)))(space)
+    by = {**scores.by, "observation": np.zeros(len(rows))}
+    free = form.scores(full, by)[:, form.free]
     n_times = collapsed.blocks[0].vector.shape[0]
-    out = collapsed.n_paths * (n_times - 1) / len(scores) * scores.T @ scores
-    if OBSERVATION in form.free_names:
-        out[-1, -1] = 0.5 * collapsed.n_values
+    out = collapsed.n_paths * (n_times - 1) / len(rows) * free.T @ free
+    if "observation" in form.parts:
+        out[-1, -1] = 2.0 * collapsed.n_values
     return out
-
-
-class _FilterLikelihood:
-    """Log-likelihood of records, of all of them or of about ``most`` spread over all.
-
-    Attributes:
-        share: of the records that it contains.
-        spent: how often that of all of them was computed.
-    """
-
-    def __init__(
-        self,
-        form: Layout,
-        collapsed: Collapsed,
-        prior: InitialState,
-        burn: float,
-        most: float = np.inf,
-    ) -> None:
-        self.form, self.collapsed, self.prior, self.burn = form, collapsed, prior, burn
-        self.blocks, self.share, self.spent = *_select_records(collapsed, burn, most), 0.0
-
-    def of(self, n_steps: int) -> ScoredFunction:
-        """Value and scores of each record at a free vector; -inf where they overflow."""
-        form = self.form
-
-        def objective(x: Array) -> tuple[float, Array]:
-            self.spent += self.share
-            given = (form.observation_variance(x), self.prior, n_steps, self.burn)
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    closure = form.closure(x)
-                    evaluations = [filter_scores(closure, block, *given) for block in self.blocks]
-            except np.linalg.LinAlgError:
-                return -np.inf, np.zeros((1, len(x)))
-            if not all(
-                np.isfinite(entry).all() for evaluation in evaluations for entry in evaluation
-            ):
-                return -np.inf, np.zeros((1, len(x)))
-            scores = [form.pull(x, *evaluation[1:]) for evaluation in evaluations]
-            return sum(float(evaluation.value.sum()) for evaluation in evaluations), np.concatenate(
-                scores
-            )
-
-        return objective
-
-    def rate_dt(self, x: Array) -> float:
-        """Rate of the reaction times the usual step, at what was observed of the first paths."""
-        block = self.collapsed.blocks[0]
-        states = block.estimate[..., :RATE_PATHS].transpose(0, 2, 1)
-        rate = self.form.rate(x, states.reshape(-1, states.shape[-1]))
-        return rate * float(np.median(np.diff(block.times, axis=0)))
-
-
-def _select_records(collapsed: Collapsed, burn: float, most: float) -> tuple[list[Block], float]:
-    """Blocks in segments, or about ``most`` of these spread over all, and their share."""
-    blocks = [in_segments(block, burn) for block in collapsed.blocks]
-    counts = np.array([len(block.paths) for block in blocks])
-    if counts.sum() <= most:
-        return blocks, 1.0
-    chosen = np.zeros(counts.sum(), bool)
-    chosen[np.linspace(0, counts.sum() - 1, int(most)).astype(int)] = True
-    parts = np.split(chosen, np.cumsum(counts)[:-1])
-    kept = [some_paths(b, keep) for b, keep in zip(blocks, parts, strict=True) if keep.any()]
-    return kept, float(chosen.mean())
-
-
-def _fit_all_records(
-    like: _FilterLikelihood, x: Array, metric: Array, spent: float
-) -> SemilinearFit:
-    """Maximum over all records, its curvature, and as many sub-steps as it needs."""
-    form, collapsed = like.form, like.collapsed
-    few = _FilterLikelihood(form, collapsed, like.prior, like.burn, TRIAL_RECORDS)
-
-    def climb(x: Array, n: int, covariance: Array | None) -> tuple[Maximum, Array]:
-        """Newton steps go the last part of the way."""
-        objective = like.of(n)
-        start_metric = metric if covariance is None else np.linalg.inv(covariance)
-        best = maximise(objective, x, NEAR, MOST_EVALUATIONS, start_metric)
-        if covariance is None:
-            curvature = information(objective, best)
-            covariance = invert_information(curvature, like.rate_dt(best.x))
-        for _ in range(MOST_NEWTON):
-            step = covariance @ best.scores.sum(0)
-            best = best._replace(expected_gain=float(best.scores.sum(0) @ step))
-            if best.expected_gain < NEAR_NEWTON:
-                break
-            value, scores = objective(best.x + step)
-            if not value >= best.value:
-                break
-            best = best._replace(x=best.x + step, value=value, scores=scores)
-        return best, covariance
-
-    def finer(best: Maximum, n: int) -> Array:
-        coarse, fine = (few.of(k)(best.x)[1].sum(0) for k in (n, 2 * n))
-        return (fine - coarse) / few.share
-
-    best, covariance, step, refinement = refine(climb, finer, x)
-    end = best.x + step
-    return SemilinearFit(
-        form, end, covariance, _sandwich(best.scores, covariance), best.value,
-        int(collapsed.n_values), best.scores, np.arange(len(best.scores)),
-        {
-            **refinement, "converged": best.expected_gain < NEAR, "rate_dt": like.rate_dt(end),
-            "n_evaluations": spent + like.spent + few.spent, "burn": like.burn,
-            "n_transitions": _n_transitions(collapsed), "prior": like.prior,
-            "remaining_gain": 0.5 * abs(best.expected_gain),
-        },
-    )  # fmt: skip
-
-
-def _sandwich(scores: Array, covariance: Array) -> Array:
-    """Covariance from the spread of the scores; as it is where the records are too few.
-
-    At the maximum k parameters have turned the n scores towards zero: ``n / (n - k)`` makes up.
-    """
-    n, k = scores.shape
-    if n < 2 * k:
-        return covariance
-    return n / (n - k) * covariance @ scores.T @ scores @ covariance
 
 
 def _n_transitions(collapsed: Collapsed) -> int:

@@ -1,4 +1,4 @@
-"""The free vector of a semilinear law and its parameters."""
+"""The parameters of a semilinear law: names, coordinates, and what is held."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from spdelaw.checks import one_of
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import InputError
+from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.processes.closure import Closure
-from spdelaw.processes.semilinear import reaction_rate
-from spdelaw.processes.terms import Reaction, bound, field_of, flat_terms
+from spdelaw.processes.semilinear import Reacting, reaction_rate
+from spdelaw.processes.specification import InitialState
+from spdelaw.processes.terms import check_names, field_of, flat_terms
 
-# ---------- The free vector of a semilinear law and its parameters
+# ---------- Coordinates of a semilinear law
 #
 # For each field, with the modes of the domain numbered n = 1, 2, ...,
 #
@@ -33,154 +35,67 @@ from spdelaw.processes.terms import Reaction, bound, field_of, flat_terms
 
 Array = np.ndarray
 SEMILINEAR_NOISES = ("parametric", "diagonal")
-#: Name of the variance of the noise of observations.
-OBSERVATION = "observation_variance"
+#: Logarithm of a noise of zero.
+NO_NOISE = -1e3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Layout:
-    """Which numbers are free, in which order, and how they make a `Closure`.
+class Tied(AbstractCoordinates):
+    """Numbers ``A phi`` of coordinates with these names, or ``exp(A phi)`` of positive ones.
 
     Attributes:
-        mu: ``mu_n^s`` of the modes of one field.
-        reaction: terms on the modes.
-        noise: "parametric" or "diagonal".
-        names: of all parameters, free or not.
-        fixed: values that are held, by name.
-        fields: names of the fields, whose modes take turns; one alone has none.
+        labels: of the coordinates.
+        matrix: ``A``, (N, p).
+        logs: labels of coordinates that are logarithms; the numbers are positive where any is.
     """
 
-    mu: Array
-    reaction: Reaction
-    noise: str
-    names: tuple[str, ...]
-    fixed: Mapping[str, float]
-    fields: tuple[str, ...] = ("",)
-
-    @functools.cached_property
-    def free(self) -> Array:
-        """Positions of the free parameters."""
-        return np.array([i for i, name in enumerate(self.names) if name not in self.fixed], int)
+    labels: tuple[str, ...]
+    matrix: Array
+    logs: tuple[str, ...] = ()
 
     @property
-    def free_names(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(self.names[i] for i in self.free)
+    def names(self) -> tuple[str, ...]:
+        """The labels."""
+        return self.labels
 
-    @functools.cached_property
+    @property
     def is_log(self) -> Array:
-        """Which free parameters are logarithms; (n_free,)."""
-        start, terms = ("scale", "q", OBSERVATION), self.reaction.names
-        return np.array([n.startswith(start) and n not in terms for n in self.free_names], bool)
+        """Which coordinates are logarithms; (p,)."""
+        return np.array([label in self.logs for label in self.labels], bool)
 
-    def whole(self, x: Array) -> Array:
-        """All parameters in their own units from the free vector."""
-        out = np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
-        out[self.free] = x
-        out[self.free[self.is_log]] = np.exp(x[self.is_log])
-        return out
+    def values(self, phi: Array) -> Array:
+        """``A phi`` or ``exp(A phi)``."""
+        numbers = self.matrix @ phi
+        return np.exp(numbers) if self.logs else numbers
 
-    def vector(self, values: Mapping[str, float]) -> Array:
-        """The free vector of given values by name."""
-        out = np.array([values[name] for name in self.free_names], float)
-        out[self.is_log] = np.log(out[self.is_log])
-        return out
+    def jacobian(self, phi: Array) -> Array:
+        """``A``, times the numbers where they are positive."""
+        return self.values(phi)[:, None] * self.matrix if self.logs else self.matrix
 
-    def values(self, x: Array) -> dict[str, float]:
-        """All parameters by name."""
-        return dict(zip(self.names, map(float, self.whole(x)), strict=True))
-
-    def units(self, x: Array) -> Array:
-        """Derivative of each free parameter in its own units by its entry of the vector."""
-        return np.where(self.is_log, self.whole(x)[self.free], 1.0)
-
-    def closure(self, x: Array) -> Closure:
-        """The equations at x."""
-        p, n = self.whole(x), len(self.fields)
-        first = n + ("kappa" in self.names)
-        after = first + len(self.reaction.names)
-        noise = p[after : len(p) - (OBSERVATION in self.names)].reshape(n, -1)
-        if self.noise == "parametric":
-            noise = noise[:, :1] * np.exp(noise[:, 1:] * self.spectrum[1])
-        rates = np.outer(p[:n], self.mu) + p[n:first].sum()
-        return Closure(self.reaction, p[first:after], rates.T.ravel(), noise.T.ravel())
-
-    @property
-    def spectrum(self) -> Array:
-        """Derivatives of ``log q_n`` by the logarithm of the scale and by the exponent; (2, n)."""
-        n = np.arange(1.0, len(self.mu) + 1.0)
-        return np.stack([np.ones_like(n), -np.log(n)])
-
-    def observation_variance(self, x: Array) -> float:
-        """Variance of the noise of observations."""
-        return float(self.values(x)[OBSERVATION])
-
-    def rate(self, x: Array, states: Array) -> float:
-        """Rate of the reaction at the usual one of these states."""
-        return float(np.median(reaction_rate(self.closure(x), states)))
-
-    def pull(
-        self, x: Array, rate: Array, noise: Array, coefficient: Array, observation: Any = None
-    ) -> Array:
-        """Scores by the free vector, (n, n_free), from those by the numbers of the closure."""
-        n = len(rate)
-        woven = (n, len(self.mu), len(self.fields))
-        parts = [self.mu @ rate.reshape(woven)]
-        if "kappa" in self.names:
-            parts.append(rate.sum(1, keepdims=True))
-        by_log = (noise * self.closure(x).noise).reshape(woven).transpose(0, 2, 1)
-        if self.noise == "parametric":
-            by_log = by_log @ self.spectrum.T
-        parts += [coefficient, by_log.reshape(n, -1)]
-        if OBSERVATION in self.names:
-            by_r = np.zeros(n) if observation is None else observation
-            parts.append((by_r * self.observation_variance(x))[:, None])
-        return np.concatenate(parts, axis=1)[:, self.free]
+    def start(self, operator: Array) -> Array:
+        """Least squares."""
+        numbers = np.log(operator) if self.logs else operator
+        return np.asarray(np.linalg.lstsq(self.matrix, numbers, rcond=None)[0])
 
 
-def layout(
-    domain: AbstractDomain,
-    n_modes: int,
-    terms: Any,
-    *,
-    noise: str = "parametric",
-    fixed: Mapping[str, Any] | None = None,
-    observed: bool = False,
-) -> Layout:
-    """Layout of a law with these terms, of one field or of several as the domain has them.
+def rate_coordinates(mu: Array, fields: tuple[str, ...]) -> Tied:
+    """``kappa + nu mu``; the modes of several fields take turns."""
+    names, matrix = [f"nu {f}".strip() for f in fields], np.kron(mu[:, None], np.eye(len(fields)))
+    if len(fields) == 1:
+        names, matrix = [*names, "kappa"], np.hstack([matrix, np.ones((len(mu), 1))])
+    return Tied(tuple(names), matrix)
 
-    ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
-    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
-    several fields whose scale is held at 0 has no noise of its own, and no exponent. With
-    ``observed`` the noise of observations is one more parameter.
 
-    Raises:
-        InputError: an unknown option or name.
-    """
-    one_of("noise", noise, SEMILINEAR_NOISES)
-    fields, base = (domain.names, domain.domain) if isinstance(domain, Fields) else (("",), domain)
-    several = len(fields) > 1
-    reaction, each = bound(terms, domain, n_modes), n_modes // len(fields)
-    names = [f"nu {field}".strip() for field in fields]
-    names += [*([] if several else ["kappa"]), *reaction.names]
-    names += [name for field in fields for name in noise_names(field, noise, each)]
-    names += [OBSERVATION] if observed else []
-    held = dict(fixed or {})
-    mu = base.eigenvalues(each) ** float(held.pop("s", 1.0))
-    if "u" in reaction.names:
-        held.setdefault("kappa", 0.0)
-    elif several and held.get("kappa") == 0:
-        del held["kappa"]
-    _check_held(held, names)
-    if "u" in reaction.names and held["kappa"] is None and held.get("u") is None:
-        expected = "a value to hold beside the term 'u'"
-        fix = "leave kappa at 0: the coefficient of u is minus kappa"
-        raise InputError("kappa", expected=expected, got="both free", fix=fix)
-    held = {name: float(value) for name, value in held.items() if value is not None}
-    noiseless = [f for f in fields if several and held.get(f"scale {f}") == 0.0]
-    held |= {f"exponent {f}": 0.0 for f in noiseless}
-    _check_driven(noiseless, fields, reaction.names)
-    return Layout(mu, reaction, noise, tuple(names), held, fields)
+def noise_coordinates(noise: str, n_modes: int, fields: tuple[str, ...]) -> Tied:
+    """One variance per mode of each field, or two numbers for each field."""
+    names = [name for field in fields for name in noise_names(field, noise, n_modes)]
+    own = np.eye(n_modes)
+    if noise == "parametric":
+        own = np.stack([np.ones(n_modes), -np.log(np.arange(1.0, n_modes + 1.0))], axis=1)
+    blocks = np.kron(np.eye(len(fields)), own)  # one field after the other
+    turns = np.arange(len(blocks)).reshape(len(fields), -1).T.ravel()
+    logs = tuple(name for name in names if not name.startswith("exponent"))
+    return Tied(tuple(names), blocks[turns], logs)
 
 
 def noise_names(field: str, noise: str, n_modes: int) -> list[str]:
@@ -190,9 +105,130 @@ def noise_names(field: str, noise: str, n_modes: int) -> list[str]:
     return [f"q {field} {n}" if field else f"q_{n}" for n in range(1, n_modes + 1)]
 
 
-def check_amount(form: Layout, n: int, what: str) -> None:
-    """Refuse data that are fewer than twice the free parameters."""
-    if n < 2 * len(form.free):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layout(DynamicsParametrisation):
+    """Coordinates of `Reacting` dynamics, and of the noise of observations where it is estimated.
+
+    Attributes:
+        mu: ``mu_n^s`` of the modes of one field.
+        noise: "parametric" or "diagonal".
+        fixed: values that are held, by name.
+        fields: names of the fields, whose modes take turns; one alone has none.
+    """
+
+    mu: Array = dataclasses.field(default_factory=lambda: np.ones(1))
+    noise: str = "parametric"
+    fixed: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    fields: tuple[str, ...] = ("",)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Names of the terms."""
+        return self.dynamics.reaction.names  # type: ignore[union-attr]
+
+    @functools.cached_property
+    def free(self) -> Array:
+        """Positions of the parameters that are not held."""
+        return np.array([i for i, name in enumerate(self.names) if name not in self.fixed], int)
+
+    @property
+    def free_names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.names[i] for i in self.free)
+
+    def vector(self, values: Mapping[str, float]) -> Array:
+        """The full vector of values by name; held ones are known."""
+        numbers = np.array([float({**values, **self.fixed}[name]) for name in self.names])
+        with np.errstate(divide="ignore"):
+            logs = np.maximum(np.log(np.where(self.is_log, numbers, 1.0)), NO_NOISE)
+        return np.where(self.is_log, logs, numbers)
+
+    def by_name(self, full: Array) -> dict[str, float]:
+        """All parameters in their own units by name, held ones included."""
+        numbers = np.where(self.is_log, np.exp(np.where(self.is_log, full, 0.0)), full)
+        return dict(zip(self.names, map(float, numbers), strict=True))
+
+    def closure(self, full: Array) -> Closure:
+        """The equations at a full vector."""
+        return self.state_space(full).dynamics.closure  # type: ignore[attr-defined]
+
+    def rate(self, full: Array, states: Array) -> float:
+        """Rate of the reaction at the usual one of these states."""
+        return float(np.median(reaction_rate(self.closure(full), states)))
+
+    def with_steps(self, n: int) -> Layout:
+        """The same with so many sub-steps of the closure."""
+        return dataclasses.replace(self, dynamics=dataclasses.replace(self.dynamics, n_steps=n))  # type: ignore[type-var]
+
+
+def layout(
+    domain: AbstractDomain,
+    n_modes: int,
+    terms: Any,
+    *,
+    noise: str = "parametric",
+    fixed: Mapping[str, Any] | None = None,
+    prior: InitialState | None = None,
+    observation_variance: float | None = 0.0,
+) -> Layout:
+    """Parameters of a law with these terms, of one field or of several as the domain has them.
+
+    ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
+    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
+    several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise.
+    ``prior`` is the law of first states; an ``observation_variance`` of None is estimated.
+
+    Raises:
+        InputError: an unknown option or name.
+    """
+    one_of("noise", noise, SEMILINEAR_NOISES)
+    fields, base = (domain.names, domain.domain) if isinstance(domain, Fields) else (("",), domain)
+    several, each = len(fields) > 1, n_modes // len(fields)
+    held = dict(fixed or {})
+    mu = base.eigenvalues(each) ** float(held.pop("s", 1.0))
+    names, none = check_names(terms), np.zeros(n_modes)
+    dynamics = Reacting(domain, names, np.zeros(len(names)), none, none, n_steps=1)
+    parts: dict[str, AbstractCoordinates] = {
+        "eigenvalue": rate_coordinates(mu, fields),
+        "coefficient": Tied(names, np.eye(len(names))),
+        "noise_variance": noise_coordinates(noise, each, fields),
+    }
+    if observation_variance is None:
+        parts["observation"] = Single("observation_std", None, 2)
+    if "u" in names:
+        held.setdefault("kappa", 0.0)
+    elif several and held.get("kappa") == 0:
+        del held["kappa"]
+    noiseless = [f for f in fields if several and held.get(f"scale {f}") == 0]
+    for field in noiseless:
+        del held[f"scale {field}"]
+    _check_held(held, [name for part in parts.values() for name in part.names])
+    if "u" in names and held["kappa"] is None and held.get("u") is None:
+        expected = "a value to hold beside the term 'u'"
+        fix = "leave kappa at 0: the coefficient of u is minus kappa"
+        raise InputError("kappa", expected=expected, got="both free", fix=fix)
+    held = {name: float(value) for name, value in held.items() if value is not None}
+    held |= {name: 0.0 for field in noiseless for name in noise_names(field, noise, each)}
+    _check_driven(noiseless, fields, names)
+    prior = prior or InitialState("gaussian", none, none)
+    return Layout(
+        parts,
+        prior.kind,
+        prior.mean,
+        observation_variance or 0.0,
+        dynamics=dynamics,
+        initial_variance=prior.covariance,
+        mu=mu,
+        noise=noise,
+        fixed=held,
+        fields=fields,
+    )
+
+
+def check_amount(form: Layout, after: Array) -> None:
+    """Refuse states (n, N) with fewer numbers than twice the free parameters."""
+    n, what = after.size if len(after) > 1 else 0, "values after a first time,"
+    if n < 2 * len(form.free):  # one pair alone tells of no spread
         expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
         fix = "bring more paths or times, or fewer terms"
         raise InputError("fields", expected=expected, got=str(n), fix=fix)
@@ -225,70 +261,7 @@ def _check_driven(noiseless: list[str], fields: tuple[str, ...], terms: tuple[st
             )
 
 
-# ---------- Result of a semilinear fit
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SemilinearFit:
-    """Estimate of a semilinear law with its uncertainty.
-
-    Attributes:
-        layout: names and order of the parameters.
-        x: free vector at the maximum.
-        covariance: of the free vector, by the observed information; (n_free, n_free).
-        sandwich: of the free vector, robust against a wrong model; (n_free, n_free).
-        log_likelihood: at the estimate.
-        n_values: how many numbers it is the log density of.
-        scores: of each transition, or of each path behind gaps and noise, (n, n_free).
-        groups: path of each score, (n,).
-        diagnostics: ``n_steps`` (sub-steps of the closure), ``step_shift`` (what twice as many
-            would change, in standard errors), ``rate_dt``, ``converged`` and more.
-    """
-
-    layout: Layout
-    x: Array
-    covariance: Array
-    sandwich: Array
-    log_likelihood: float
-    n_values: int
-    scores: Array
-    groups: Array
-    diagnostics: dict[str, Any]
-
-    @property
-    def values(self) -> dict[str, float]:
-        """Every parameter by name, held ones included."""
-        return self.layout.values(self.x)
-
-    @property
-    def standard_errors(self) -> dict[str, float]:
-        """Of each free parameter in its own units, by the observed information."""
-        return self._errors(self.covariance)
-
-    @property
-    def robust_errors(self) -> dict[str, float]:
-        """Of each free parameter in its own units, by the sandwich."""
-        return self._errors(self.sandwich)
-
-    def _errors(self, covariance: Array) -> dict[str, float]:
-        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * self.layout.units(self.x)
-        return dict(zip(self.layout.free_names, map(float, spread), strict=True))
-
-    def __repr__(self) -> str:
-        """One line per parameter."""
-        errors = self.standard_errors
-        lines = [f"SemilinearFit: log-likelihood {self.log_likelihood:.2f}"]
-        for name, value in self.values.items():
-            error = f"+- {errors[name]:.3g}" if name in errors else "held"
-            lines.append(f"  {name:<10} {value:>10.4g} {error}")
-        return "\n".join(lines)
-
-
 # ---------- Terms by field: domain, modes and full names of several fields
-
-
-#: Standard errors above zero from which on a noise counts as present.
-CLEAR_DEVIATIONS = 3.0
 
 
 def by_field(
@@ -324,22 +297,3 @@ def _have_field_names(terms: Any) -> bool:
     """Whether these are names such as ``u: u v^2``, with their field."""
     listed = isinstance(terms, Sequence) and not isinstance(terms, str)
     return listed and bool(terms) and all(isinstance(t, str) and ":" in t for t in terms)
-
-
-def field_notes(fit: SemilinearFit) -> list[str]:
-    """Warnings about the estimates of several fields."""
-    out, values, errors = [], fit.values, fit.standard_errors
-    for field in filter(None, fit.layout.fields):
-        nu, scale = f"nu {field}", f"scale {field}"
-        if values[nu] < -CLEAR_DEVIATIONS * errors.get(nu, np.inf):
-            out.append(
-                f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
-            )
-        if scale in errors and values[scale] < CLEAR_DEVIATIONS * errors[scale]:
-            out.append(
-                f"{field} shows hardly any noise of its own: what moves it comes from other "
-                f"fields; fixed={{'{scale}': 0}} says so"
-            )
-        if not any(field_of(name) == field for name in fit.layout.reaction.names):
-            out.append(f"no term stands in the equation of {field}: it only diffuses")
-    return out

@@ -17,6 +17,7 @@ has mean zero without noise, whatever the weights, and ``sum s / sqrt(sum s^2)``
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
@@ -30,15 +31,21 @@ from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import statistics_of
 from spdelaw.infer.model import Model
 from spdelaw.infer.moments import mean_gram
-from spdelaw.infer.semilinear.fits import fit_complete, fit_filtered
-from spdelaw.infer.semilinear.layout import SemilinearFit, layout
+from spdelaw.infer.optimise import Estimate, Fit
+from spdelaw.infer.semilinear.fits import SemilinearFit, fit_complete, fit_filtered
+from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
-from spdelaw.processes.terms import MOST_DENSE
+from spdelaw.processes.terms import MOST_DENSE, bound
 from spdelaw.statespace.collapse import Collapsed, collapse
-from spdelaw.statespace.semilinear import Transitions, transition_innovations, transitions
 from spdelaw.statespace.statistics import Statistics
+from spdelaw.statespace.transitions import (
+    Transitions,
+    scheme_innovations,
+    transition_innovations,
+    transitions,
+)
 
 Array = np.ndarray
 #: Share of the energy outside the modes that is rounding.
@@ -53,11 +60,13 @@ TESTED_TRANSITIONS = 4000
 WORKING_VARIANCE = 1e-8
 #: Lag-one correlation from which on the residual of the modes is finer modes and not noise.
 CORRELATED = 0.1
-#: Share of the energy beyond the modes from which on the coefficients may depend on the cut.
-CUT_SHARE = 0.003
+#: Shift, in standard errors, by which cut modes may move an estimate, rows that determine it, and
+#: modes that show it, relative to those of the law.
+CUT_SHIFT, CUT_ROWS, CUT_MODES = 0.5, 400, 3
 CUT_NOTE = (
-    "{:.1f} % of the energy lies beyond the modes: coefficients are those at this number of modes; "
-    "use more modes, or add the term '1' for the push that finer ones give to the mean"
+    "the modes beyond these push them, which moves {} by about {:.1f} standard errors: "
+    "coefficients are those at this number of modes; use more modes, or add the term '1' for the "
+    "push that finer ones give to the mean"
 )
 FINER_NOTE = (
     "what the modes leave over is correlated over time ({:.2f}): finer modes are in it, and the "
@@ -75,7 +84,6 @@ class FullyObserved:
         gram: mean diagonal of ``Phi' Phi``, (N,).
         outside: variance of the residual of the modes, 0 where it is rounding.
         is_held: whether the modes hold the fields to rounding, on more points than modes.
-        share: of the energy that lies beyond the modes.
         statistics: sums over complete fields on one clock, else None.
         one_pass: whether fits go by increments.
     """
@@ -85,7 +93,6 @@ class FullyObserved:
     gram: Array
     outside: float
     is_held: bool
-    share: float
     statistics: Statistics | None
     one_pass: bool
     #: As `PartlyObserved` has them: rows that are states have no noise.
@@ -97,10 +104,42 @@ class FullyObserved:
         """How it is fitted."""
         return "one pass over the increments" if self.one_pass else "closure of transitions"
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Warning about the energy beyond the modes."""
-        return (CUT_NOTE.format(100 * self.share),) if self.share > CUT_SHARE else ()
+    def notes(self, fit: SemilinearFit) -> list[str]:
+        """Warning about the push of modes beyond those of the law."""
+        shift = self.cut_shift(fit)
+        name = max(shift, key=lambda name: abs(shift[name]), default="")
+        is_large = bool(name) and abs(shift[name]) > CUT_SHIFT
+        return [CUT_NOTE.format(name, shift[name])] if is_large else []
+
+    def cut_shift(self, fit: SemilinearFit) -> dict[str, float]:
+        """Shift of each estimate by the modes that are cut off, in standard errors.
+
+        With ``D_n = F_n(c, finer modes) - F_n(c)`` the drift that they add, the score changes by
+        ``sum_t dt sum_n D_n / q_n d drift_n / d theta``, and the estimate by this times its
+        covariance.
+        """
+        form, domain, n = fit.layout, self.observed.domain, self.c.shape[2]
+        n_fields = len(form.fields)
+        n_fine = min(len(self.observed.points), CUT_MODES * n) // n_fields * n_fields
+        if not self.outside or n_fine <= n or max(n_fine, n) > MOST_DENSE or not form.terms:
+            return {}
+        basis = self.observed.basis(n_fine)
+        values, times = np.asarray(self.observed.values), np.asarray(self.observed.times, float)
+        whole = np.isfinite(values).all(2)
+        whole[:, -1] = False
+        dt = np.diff(np.broadcast_to(times, whole.shape), axis=1, append=np.nan)[whole]
+        rows = np.linspace(0, len(dt) - 1, min(len(dt), CUT_ROWS)).astype(int)
+        fine = values[whole][rows] @ np.linalg.pinv(basis, rcond=LEAST_GRAM_RATIO).T
+        c, closure = self.c[whole][rows], form.closure(fit.estimate.full)
+        kept = closure.reaction.values(c)
+        added = bound(form.terms, domain, n_fine).values(fine)[..., :n] - kept
+        push = np.tensordot(closure.coefficients, added, 1) * dt[rows, None] / closure.noise
+        by = {"eigenvalue": -c * push, "coefficient": np.einsum("tin,in->it", kept, push)}
+        scores = form.scores(fit.estimate.full, by | {"noise_variance": np.zeros_like(c)})
+        covariance = fit.estimate.covariance
+        shift = covariance @ scores.sum(0) * len(dt) / len(rows)
+        errors = np.sqrt(np.diag(covariance))
+        return {form.names[k]: float(shift[k] / errors[k]) for k in form.free}
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
@@ -114,10 +153,15 @@ class FullyObserved:
         """Whether the errors of predictions are those of noisy rows."""
         if self.is_held:
             return False
-        data, closure = transitions(self.c, self.observed.times), fit.layout.closure(fit.x)
+        data, closure = (
+            transitions(self.c, self.observed.times),
+            fit.layout.closure(fit.estimate.full),
+        )
         data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
         if self.one_pass:
             errors = residuals(fit, data)
+        elif fit.diagnostics["scheme"] != "exact":
+            errors = scheme_innovations(closure, data)
         else:
             errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
         return noise_score(closure, data, errors, self.gram) > NOISE_Z
@@ -141,9 +185,13 @@ class PartlyObserved:
     fixed_variance: float | None
     point_variance: Array | None = None
     outside: float = 0.0
-    notes: tuple[str, ...] = ()
+    finer: tuple[str, ...] = ()
     is_noise_free: bool = False
-    route = "closure filter"
+    route: str = "closure filter"
+
+    def notes(self, fit: SemilinearFit | None = None) -> list[str]:
+        """Warning about finer modes in the residual."""
+        return list(self.finer)
 
     def fit(self, terms: Any, words: Mapping[str, Any]) -> SemilinearFit:
         """Fit of these terms."""
@@ -152,6 +200,26 @@ class PartlyObserved:
 
 
 Observations = FullyObserved | PartlyObserved
+
+
+def record_of(
+    observations: Observations, maximum: Estimate, notes: list[str], clock: float, **more: Any
+) -> Fit:
+    """What `assemble` needs of an estimate; ``clock`` is when the fit began."""
+    space, variance = maximum.state_space, observations.point_variance
+    r = float(np.mean(space.observation_variance if variance is None else variance))
+    return Fit(
+        maximum,
+        space.n_modes,
+        observations.route,
+        float(np.isfinite(np.asarray(observations.observed.values)).sum()),
+        max(observations.outside - (0.0 if observations.is_noise_free else r), 0.0),
+        notes=tuple(notes),
+        seconds={"maximise": time.perf_counter() - clock},
+        point_variance=variance,
+        point_error=None if variance is None else 0.0,
+        **more,
+    )
 
 
 def classify_observations(
@@ -170,16 +238,17 @@ def classify_observations(
     if model.noise_word in ("auto", "none"):
         states = states_of(observed, n_modes, one_pass)
     complete = None if states is None else _fit_as_states(states, model, terms, words)
+    is_clean = complete is not None and (
+        model.noise_word == "none" or not complete[0].shows_noise(complete[1])
+    )
     if "scheme" in words:  # it has no steps between its observed times
-        if complete is None:
+        if complete is None or not is_clean or np.isnan(np.asarray(observed.values)).any():
             expected = f"complete fields without noise for scheme={words['scheme']!r}, one for each"
             fix = "leave scheme out: the fields then follow the equation"
             got = "gaps, noise or few points"
             raise DataError("data", expected=f"{expected} of its steps", got=got, fix=fix)
         return complete
-    if complete is not None and (
-        model.noise_word == "none" or not complete[0].shows_noise(complete[1])
-    ):
+    if complete is not None and is_clean:
         return complete
     if one_pass:
         got = "errors of predictions that noise makes"
@@ -229,9 +298,7 @@ def states_of(observed: Observed, n_modes: int, one_pass: bool = False) -> Fully
     energy, spare = float(np.nansum(values**2)), np.isfinite(values).sum() - np.isfinite(c).sum()
     outside = float(misfit / spare) if spare > 0 and misfit > ROUNDING * energy else 0.0
     is_held = not outside and (spare > 0 or one_pass)
-    inside = float(np.nanmean((c**2) @ gram))
-    share = misfit / energy if one_pass else outside * len(observed.points) / inside
-    return FullyObserved(observed, c, gram, outside, is_held, share, statistics, one_pass)
+    return FullyObserved(observed, c, gram, outside, is_held, statistics, one_pass)
 
 
 def _project_by_field(observed: Observed, n_modes: int) -> tuple[Array, Array, float]:
@@ -289,6 +356,14 @@ def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> Partly
         fixed_noise(model, len(observed.points)),
     )
     variance = None if weights is None else np.asarray(model.known_variance)
+    domain = observed.domain
+    if isinstance(domain, Fields):
+        observed_fields = set(domain.split(observed.points)[0].tolist())
+        hidden = [name for f, name in enumerate(domain.names) if f not in observed_fields]
+        if hidden:
+            expected = "values of every field to start from"
+            fix = f"observe {hidden[0]} at a few points, or fit the others alone"
+            raise DataError("data", expected=expected, got=f"none of {hidden[0]}", fix=fix)
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
     if collapsed.decoupled:

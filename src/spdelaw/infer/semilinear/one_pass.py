@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from spdelaw.errors import ConvergenceError, InputError
-from spdelaw.infer.semilinear.layout import Layout, SemilinearFit, check_amount, noise_names
-from spdelaw.infer.semilinear.starts import ALLOWED_SHIFT, invert_information, start
+from spdelaw.infer.optimise import Estimate, Optimum
+from spdelaw.infer.semilinear.fits import ALLOWED_SHIFT, SemilinearFit
+from spdelaw.infer.semilinear.layout import Layout, check_amount, noise_names
+from spdelaw.infer.semilinear.scoring import ScoredPosterior, invert_information
+from spdelaw.infer.semilinear.starts import start
 from spdelaw.processes.closure import Closure, phi
 from spdelaw.processes.linear import distinct_steps
 from spdelaw.processes.terms import Means, field_of
-from spdelaw.statespace.semilinear import Transitions
+from spdelaw.statespace.transitions import Transitions
 
 # ---------- Increments of many modes as a regression: columns, residuals and their sums
 #
@@ -36,7 +39,7 @@ SLOPE_TRANSITIONS = 64
 
 def column_names(form: Layout, field: str) -> list[str]:
     """The diffusivity of a field, then its terms."""
-    return [f"nu {field}", *(name for name in form.reaction.names if field_of(name) == field)]
+    return [f"nu {field}", *(name for name in form.terms if field_of(name) == field)]
 
 
 def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[Array], Array]:
@@ -46,7 +49,7 @@ def sums(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[list[
     noise of a step, are multiplied with one another: (n, p + 1, p + 1).
     """
     n_fields = len(form.fields)
-    owners = np.array([field_of(name) for name in form.reaction.names], str)
+    owners = np.array([field_of(name) for name in form.terms], str)
     sizes = [1 + len(column_names(form, field)) for field in form.fields]
     out, log_unit = [np.zeros((len(form.mu), p, p)) for p in sizes], 0.0
     for rows, made, by_rate, residual, unit in batches(form, x, data, n_steps):
@@ -68,7 +71,7 @@ def batches(
     The unit is the variance of a step for noise of one; no steps freeze the reaction.
     """
     closure, slopes = form.closure(x), mean_slopes(form, x, data)
-    size = max(1, BATCH_NUMBERS // max(len(form.reaction.names) * data.after.shape[1], 1))
+    size = max(1, BATCH_NUMBERS // max(len(form.terms) * data.after.shape[1], 1))
     lengths, which = distinct_steps(data.dt)
     for k, dt in enumerate(map(float, lengths)):
         unit = _variance(closure.rates - slopes, dt)
@@ -153,34 +156,41 @@ def fit_one_pass(form: Layout, data: Transitions) -> SemilinearFit:
 
     Args:
         form: parameters and terms.
-        data: pairs of successive states, by `spdelaw.statespace.semilinear.transitions`.
+        data: pairs of successive states, by `spdelaw.statespace.transitions.transitions`.
     """
     _check_data(form, data)
-    few, n, passes = data.draw(SLOPE_TRANSITIONS), 1, 0
-    x = frozen = _iterate(form, start(form, few), data, 0)[0]
+    few, n, passes, free = data.draw(SLOPE_TRANSITIONS), 1, 0, form.free
+    full = frozen = _iterate(form, start(form, few), data, 0)[0]
     while True:
-        x, covariance, value, moved, more = _iterate(form, x, data, n)
+        full, covariance, value, moved, more = _iterate(form, full, data, n)
         passes += more
-        errors = np.sqrt(np.diag(covariance))
-        finer, coarser = (_scores(form, x, few, k).sum(0) for k in (2 * n, n))
+        finer, coarser = (_scores(form, full, few, k).sum(0) for k in (2 * n, n))
         change = covariance @ (finer - coarser) * (len(data.dt) / len(few.dt))
-        shift = float(np.abs(change / errors).max())
+        errors = np.sqrt(np.diag(covariance))[free]
+        shift = float(np.abs(change[free] / errors).max())
         if shift <= ALLOWED_SHIFT or 2 * n > MOST_STEPS:
             break
         n *= 2
-    scores = _scores(form, x, data, n)
+    scores, among = _scores(form, full, data, n), np.ix_(free, free)
+    posterior = ScoredPosterior.of(form, None, full)
+    inverse = np.linalg.inv(covariance[among])
+    optimum = Optimum(np.zeros(len(free)), value, inverse, passes, 0.5 * moved**2)
+    root = posterior.columns @ np.linalg.cholesky(covariance[among])
     return SemilinearFit(
-        form, x, covariance, covariance @ (scores.T @ scores) @ covariance, value,
-        data.after.size, scores, data.path,
+        Estimate(form.state_space(full), full, root, value, optimum, posterior),
+        covariance @ (scores.T @ scores) @ covariance,
+        scores,
+        data.path,
         {
-            "n_steps": n, "step_shift": shift, "converged": moved < NEAR,
-            "rate_dt": form.rate(x, few.before) * float(np.median(data.dt)),
-            "n_evaluations": passes,
-            "n_transitions": len(data.dt), "remaining_gain": 0.5 * moved**2,
-            "frozen_shift": float(np.abs((frozen - x) / errors).max()),
+            "n_steps": n,
+            "step_shift": shift,
+            "converged": moved < NEAR,
+            "rate_dt": form.rate(full, few.before) * float(np.median(data.dt)),
+            "n_transitions": len(data.dt),
+            "frozen_shift": float(np.abs((frozen - full)[free] / errors).max()),
             "n_values": data.after.size // len(form.fields),
         },
-    )  # fmt: skip
+    )
 
 
 def _iterate(
@@ -192,7 +202,8 @@ def _iterate(
     """
     for k in range(1, MOST_PASSES + 1):
         new, covariance, value = _solve(form, x, data, n_steps)
-        change = float(np.abs((new - x) / np.sqrt(np.diag(covariance))).max())
+        errors = np.sqrt(np.diag(covariance))[form.free]
+        change = float(np.abs((new - x)[form.free] / errors).max())
         x = new
         if change < NEAR:
             return x, covariance, value, change, k
@@ -207,10 +218,10 @@ def _iterate(
 def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Array, Array, float]:
     """Least squares with the weights of the noise at x, then the noise of the residuals.
 
-    Returns the free vector, its covariance and its log-likelihood.
+    Returns the full vector, its covariance and its log-likelihood.
     """
     products, log_unit = sums(form, x, data, n_steps)
-    values, position = form.values(x), {name: k for k, name in enumerate(form.free_names)}
+    x, position = x.copy(), {form.names[k]: k for k in form.free}
     noise, count, covariance = form.closure(x).noise, len(data.dt), np.zeros((len(x), len(x)))
     log = -0.5 * float((count * np.log(2 * np.pi * noise) + log_unit).sum())
     for f, field in enumerate(form.fields):
@@ -223,63 +234,62 @@ def _solve(form: Layout, x: Array, data: Transitions, n_steps: int) -> tuple[Arr
         change[at] = spread @ normal[at, -1]
         left = np.einsum("i,nij,j->n", change, products[f], change)
         log -= 0.5 * float((left / q).sum())
-        values |= {name: values[name] + d for name, d in zip(names, change[:-1], strict=True)}
-        noise_values, of_noise = _fit_noise(form, field, left, count, values)
-        values |= noise_values
-        for free, block in (([names[k] for k in at], spread), (list(noise_values), of_noise)):
-            positions = [position[name] for name in free]
-            covariance[np.ix_(positions, positions)] = block
-    return form.vector(values), covariance, log
+        positions = [position[names[k]] for k in at]
+        x[positions] += change[at]
+        covariance[np.ix_(positions, positions)] = spread
+        names = noise_names(field, form.noise, len(q))
+        positions = [position[name] for name in names if name in position]
+        among = np.ix_(positions, positions)
+        x[positions], covariance[among] = _fit_noise(form, f, positions, left, count, x)
+    return x, covariance, log
 
 
 def _fit_noise(
-    form: Layout, field: str, left: Array, count: int, values: dict[str, float]
-) -> tuple[dict[str, float], Array]:
-    """Free numbers of a field's noise from squares (N,), and their covariance as free vector.
+    form: Layout, f: int, free: list[int], left: Array, count: int, x: Array
+) -> tuple[Array, Array]:
+    """Free coordinates of the noise of field f from squares (N,), and their covariance.
 
-    ``-1/2 sum_n (count log q_n + left_n / q_n)``; for ``q = scale n^-exponent`` by Newton steps.
+    ``-1/2 sum_n (count log q_n + left_n / q_n)`` with ``log q = A x``, by Newton steps.
     """
-    names = noise_names(field, form.noise, len(left))
-    free = [k for k, name in enumerate(names) if name not in form.fixed]
-    if form.noise == "diagonal":
-        return {names[k]: float(left[k] / count) for k in free}, np.eye(len(free)) * 2.0 / count
-    p, among = np.array([np.log(values[names[0]]), values[names[1]]]), np.ix_(free, free)
+    x, where = x.copy(), form.slices["noise_variance"]
+    matrix = form.parts["noise_variance"].matrix[f :: len(form.fields)]  # type: ignore[attr-defined]
+    columns = matrix[:, np.array(free, int) - where.start]
     for _ in range(NEWTON_STEPS):
-        ratio = left / np.exp(p @ form.spectrum)
-        curvature = (form.spectrum * np.minimum(ratio, 10.0 * count)) @ form.spectrum.T / 2.0
-        slope = form.spectrum @ (ratio - count) / 2.0
-        step = np.linalg.solve(curvature[among], slope[free])
-        p[free] += np.clip(step, -2.0, 2.0)
+        ratio = left / np.exp(matrix @ x[where])
+        curvature = columns.T @ (np.minimum(ratio, 10.0 * count)[:, None] * columns) / 2.0
+        step = np.linalg.solve(curvature, columns.T @ (ratio - count) / 2.0)
+        x[free] += np.clip(step, -2.0, 2.0)
         if np.abs(step).max(initial=0.0) < 1e-10:
             break
-    estimates = float(np.exp(p[0])), float(p[1])
-    return {names[k]: estimates[k] for k in free}, np.linalg.inv(curvature[among])
+    return x[free], np.linalg.inv(curvature)
 
 
 def _scores(form: Layout, x: Array, data: Transitions, n_steps: int) -> Array:
-    """Slope of the log-likelihood of each transition by the free vector; (n, n_free)."""
-    noise, coefficient = form.closure(x).noise, np.empty((len(data.dt), len(form.reaction.names)))
+    """Slope of the log-likelihood of each transition by the full vector; (n, p)."""
+    noise, coefficient = form.closure(x).noise, np.empty((len(data.dt), len(form.terms)))
     by_rate, by_noise = np.empty_like(data.after), np.empty_like(data.after)
     for rows, made, slope, residual, unit in batches(form, x, data, n_steps):
         weighted = residual / (noise * unit)
         by_rate[rows] = slope * weighted
         by_noise[rows] = 0.5 * (residual * weighted - 1.0) / noise
         coefficient[rows] = np.einsum("tbn,bn->bt", made, weighted)
-    return form.pull(x, by_rate, by_noise, coefficient)
+    by = {"eigenvalue": by_rate, "noise_variance": by_noise, "coefficient": coefficient}
+    return form.scores(x, by)
 
 
 def residuals(fit: SemilinearFit, data: Transitions) -> Array:
     """Errors of the predictions of a fit, standardised; (n, N)."""
-    form, out = fit.layout, np.empty_like(data.after)
-    noise = form.closure(fit.x).noise
-    for rows, _, _, residual, unit in batches(form, fit.x, data, fit.diagnostics["n_steps"]):
+    form, out, full = fit.layout, np.empty_like(data.after), fit.estimate.full
+    noise = form.closure(full).noise
+    for rows, _, _, residual, unit in batches(form, full, data, fit.diagnostics["n_steps"]):
         out[rows] = residual / np.sqrt(noise * unit)
     return out
 
 
 def _check_data(form: Layout, data: Transitions) -> None:
-    check_amount(form, len(data.dt), "transitions")
-    noiseless = [f for f in form.fields if form.fixed.get(f"scale {f}") == 0.0]
+    check_amount(form, data.after)
+    first = {f: noise_names(f, form.noise, len(form.mu))[0] for f in form.fields}
+    noiseless = [f for f, name in first.items() if form.fixed.get(name) == 0.0]
     if noiseless:
         expected = "noise in every field of this many modes"
         fix = "fit fewer modes, which the closure does without noise in one of them"

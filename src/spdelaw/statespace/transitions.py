@@ -1,0 +1,196 @@
+"""Likelihood and score of completely observed states of a semilinear law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spdelaw.processes.closure import Closure, Moments, Tape, advance, pull_back
+from spdelaw.processes.linear import distinct_steps
+from spdelaw.statespace.filter import Scores
+
+# ---------- Likelihood and score of completely observed coefficients
+#
+# Given the state x before, the next state is Gaussian to the order of the closure, so the
+# log-likelihood is a sum over transitions of
+#
+#     -1/2 (r' P^-1 r + log |P| + N log 2 pi),    r = y - m(x),  P = P(x),
+#
+# and its gradient by m and P, ``P^-1 r`` and ``(P^-1 r r' P^-1 - P^-1) / 2``, is pulled back
+# through the closure to the parameters. Each transition has a score of its own.
+#
+# Fields that were made by the semi-implicit scheme follow the scheme and not the equation. Theirs
+# is Gaussian without any closure, with ``m = (x + dt F(x)) / (1 + lambda dt)`` and ``P = q dt / (1
+# + lambda dt)^2``.
+#
+# One-step-ahead errors of complete states, ``z = L^-1 (y - m)`` with ``P = L L'``, are independent
+# N(0, 1) where the law fits.
+
+
+Array = np.ndarray
+
+#: Transitions that are worked on together; their matrices should stay in cache.
+BATCH_TRANSITIONS = 128
+#: Triangles that are inverted as they are.
+SMALL_TRIANGLE = 8
+
+
+class Transitions(NamedTuple):
+    """Pairs of successive states.
+
+    Attributes:
+        before: (n, N).
+        after: (n, N).
+        dt: time between them, (n,).
+        path: which path each belongs to, (n,).
+        steps: how many more sub-steps each needs than a slow one, (n,).
+    """
+
+    before: Array
+    after: Array
+    dt: Array
+    path: Array
+    steps: Array
+
+    def take(self, rows: Array) -> Transitions:
+        """Some of the transitions."""
+        return Transitions(*(values[rows] for values in self))
+
+    def draw(self, n: int) -> Transitions:
+        """At most n transitions, drawn at random, the same every time.
+
+        A fixed stride could fall into step with the paths and see only their first states.
+        """
+        if n >= len(self.dt):
+            return self
+        chosen = np.random.default_rng(0).choice(len(self.dt), n, replace=False)
+        return self.take(np.sort(chosen))
+
+
+def transitions(coefficients: Array, times: Array) -> Transitions:
+    """Pairs from coefficients (P, T, N) at times (T,) or (P, T); rows with NaN break a pair."""
+    n_paths, n_times = coefficients.shape[:2]
+    dt = np.diff(np.broadcast_to(times, (n_paths, n_times)), axis=1)
+    whole = np.isfinite(coefficients).all(2)
+    keep = whole[:, 1:] & whole[:, :-1]
+    path = np.broadcast_to(np.arange(n_paths)[:, None], keep.shape)
+    before, after = coefficients[:, :-1][keep], coefficients[:, 1:][keep]
+    return Transitions(before, after, dt[keep], path[keep], np.ones(len(before), int))
+
+
+def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
+    """Log-likelihood and score of each transition; NaN where a covariance is not positive."""
+    shape = data.before.shape
+    value, rate, noise = np.empty(shape[0]), np.empty(shape), np.empty(shape)
+    coefficient = np.empty((shape[0], len(closure.coefficients)))
+    for rows, error, covariance, tape in _prediction_errors(closure, data, n_steps):
+        with np.errstate(over="ignore", invalid="ignore"):
+            value[rows], by = gaussian(error, covariance)
+            pulled = pull_back(closure, tape, by)
+        rate[rows], noise[rows], coefficient[rows] = pulled[2:]
+    by_number = {"eigenvalue": rate, "noise_variance": noise, "coefficient": coefficient}
+    return Scores(value, by_number)
+
+
+def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:
+    """Log-likelihood of each transition alone; (n,)."""
+    out = np.empty(len(data.dt))
+    for rows, error, covariance, _ in _prediction_errors(closure, data):
+        out[rows] = gaussian(error, covariance)[0]
+    return out
+
+
+def _prediction_errors(
+    closure: Closure, data: Transitions, n_steps: int = 1
+) -> Iterator[tuple[Array, Array, Array, Tape]]:
+    """Rows that share the length of the step and the number of sub-steps, and their errors.
+
+    Errors of the predictions (B, N), their covariance (B, N, N), and the tape of the move.
+    """
+    lengths, which = distinct_steps(data.dt)
+    for k, dt in enumerate(lengths):
+        for steps in np.unique(data.steps[which == k]):
+            index = np.flatnonzero((which == k) & (data.steps == steps))
+            for start in range(0, len(index), BATCH_TRANSITIONS):
+                rows = index[start : start + BATCH_TRANSITIONS]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    n = n_steps * int(steps)
+                    prediction, tape = advance(closure, data.before[rows], None, float(dt), n)
+                yield rows, data.after[rows] - prediction.mean, prediction.covariance, tape
+
+
+def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
+    """``log N(r; 0, P)`` (B,) and its gradients by the mean, (B, N), and by P, (B, N, N)."""
+    n = residual.shape[1]
+    # Modes differ by orders of magnitude: the correlation matrix is what one can invert.
+    scale = np.sqrt(np.einsum("bii->bi", covariance))
+    try:
+        factor = np.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
+    except np.linalg.LinAlgError:
+        nothing = np.full(len(residual), np.nan)
+        return nothing, Moments(np.zeros_like(residual), np.zeros_like(covariance))
+    log_det = 2.0 * np.log(np.einsum("bii->bi", factor) * scale).sum(1)
+    whitener = _triangular_inverse(factor)
+    inverse = whitener.transpose(0, 2, 1) @ whitener / (scale[:, :, None] * scale[:, None, :])
+    z = np.einsum("bij,bj->bi", inverse, residual)
+    value = -0.5 * ((residual * z).sum(1) + log_det + n * np.log(2.0 * np.pi))
+    return value, Moments(z, 0.5 * (z[:, :, None] * z[:, None, :] - inverse))
+
+
+def _triangular_inverse(lower: Array) -> Array:
+    """Inverses of lower triangles (B, N, N) by halves.
+
+    Products of a batch are five times as fast as LAPACK on matrices of this size.
+    """
+    n = lower.shape[-1]
+    if n <= SMALL_TRIANGLE:
+        return np.linalg.inv(lower)
+    half, out = n // 2, np.zeros_like(lower)
+    first = _triangular_inverse(lower[:, :half, :half])
+    last = _triangular_inverse(lower[:, half:, half:])
+    out[:, :half, :half], out[:, half:, half:] = first, last
+    out[:, half:, :half] = -last @ (lower[:, half:, :half] @ first)
+    return out
+
+
+def scheme_scores(closure: Closure, data: Transitions, values: Array) -> Scores:
+    """The same for data of the semi-implicit scheme.
+
+    Args:
+        closure: the equation.
+        data: pairs of successive states, one step of the scheme apart.
+        values: ``<g_t(x), h_n>`` of each term at the states before, (n_terms, n, N).
+    """
+    dt = data.dt[:, None]
+    damp = 1.0 / (1.0 + closure.rates * dt)
+    explicit = data.before + dt * np.tensordot(closure.coefficients, values, 1)
+    variance = closure.noise * dt * damp**2
+    residual = data.after - damp * explicit
+    z = residual / variance
+    value = -0.5 * (residual * z + np.log(2.0 * np.pi * variance)).sum(1)
+    # d damp / d lambda = -dt damp^2; the mean scales with damp, the variance with its square.
+    by_variance = 0.5 * (z**2 - 1.0 / variance)
+    rate = -dt * damp * (z * damp * explicit + 2.0 * by_variance * variance)
+    coefficient = np.einsum("nk,tnk->nt", z * dt * damp, values)
+    noise = by_variance * variance / closure.noise
+    by_number = {"eigenvalue": rate, "noise_variance": noise, "coefficient": coefficient}
+    return Scores(value, by_number)
+
+
+def scheme_innovations(closure: Closure, data: Transitions) -> Array:
+    """Standardised errors of states of the semi-implicit scheme; (n, N)."""
+    dt = data.dt[:, None]
+    damp = 1.0 / (1.0 + closure.rates * dt)
+    explicit = data.before + dt * closure.reaction.drift(closure.total, data.before)
+    return np.asarray((data.after - damp * explicit) / (np.sqrt(closure.noise * dt) * damp))
+
+
+def transition_innovations(closure: Closure, data: Transitions, n_steps: int = 1) -> Array:
+    """Standardised errors of complete states; (n, N)."""
+    out = np.empty_like(data.after)
+    for rows, error, covariance, _ in _prediction_errors(closure, data, n_steps):
+        root = np.linalg.cholesky(covariance)
+        out[rows] = np.linalg.solve(root, error[..., None])[..., 0]
+    return out
