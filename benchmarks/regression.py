@@ -77,10 +77,8 @@ IMPROVED = {
 #: 0.2 where a logarithm has a standard error above 0.1: their ends are not compared. That they are
 #: right is shown by ``benchmarks/calibration_intervals.py``.
 PROFILED = "ends of {} intervals are those of profiles"
-#: Version 0.1 knew no mean, and a single path had a free first state: its cases state both, because
-#: the defaults are others now.
+#: Version 0.1 knew no mean, and selected other initial states: its cases state both.
 STATED_SINCE = {"mean": "zero"}
-STATED_OF_ONE_PATH = {"initial": "deterministic"}
 #: As `NAMED_CHANGES`, for ``law.log_likelihood`` of laws that 0.1 saved without any noise: it took
 #: a floor of 1e-10 of the variance for the noise.
 NAMED_ON_FILE = dict.fromkeys(
@@ -202,7 +200,7 @@ def _write(names: list[str], laws: Path) -> int:
     known, seconds = old["cases"], old["seconds"]
     for name in names:
         clock = time.perf_counter()
-        known[name] = _score_record(name) if name in SCORES else _law_record(name, laws, save=True)
+        known[name] = _score_record(name) if name in SCORES else _law_record(name, laws)
         seconds[name] = round(time.perf_counter() - clock, 3)
         print(f"{name:36} {seconds[name]:7.2f} s", flush=True)
     order = [name for name in (*CASES, *SCORES) if name in known]
@@ -275,7 +273,7 @@ def _row(name: str, old: Record | None, laws: Path) -> Row:
     if old is None:
         return failed(name, old, "not in the reference")
     try:
-        new = _score_record(name) if name in SCORES else _law_record(name, laws)
+        new = _score_record(name) if name in SCORES else _law_record(name, laws, old)
     except Exception as error:  # a case that raises is one that differs, and the rest goes on
         return failed(name, old, f"{type(error).__name__}: {error}")
     profiled = new.pop("profiled", [])
@@ -289,8 +287,11 @@ def _row(name: str, old: Record | None, laws: Path) -> Row:
 
 
 def _take_old_ends(old: Record, new: Record, profiled: list[str]) -> None:
-    """Put the ends of 0.1 in place of those that come from profiles."""
-    for label in profiled:
+    """Put the ends of 0.1 in place of those that come from profiles.
+
+    Likewise those of initial variances, which are roots of a law now and may be zero.
+    """
+    for label in (*profiled, *(f"initial_variance[{n}]" for n in range(1, _n_initial(new) + 1))):
         name, _, index = label.partition("[")
         place, before = new["parameters"].get(name), old["parameters"].get(name)
         if place is None or np.shape(place) != np.shape(before):
@@ -300,16 +301,23 @@ def _take_old_ends(old: Record, new: Record, profiled: list[str]) -> None:
         place[2:] = before[2:]
 
 
+def _n_initial(new: Record) -> int:
+    return len(new.get("parameters", {}).get("initial_variance", []))
+
+
 # -- what is kept of a case ----------------------------------------------------------------
 
 
-def _law_record(name: str, laws: Path, *, save: bool = False) -> Record:
-    """All that is kept of a fit; what is said at fixed parameters comes from the law on file."""
+def _law_record(name: str, laws: Path, old: Record | None = None) -> Record:
+    """All that is kept of a fit; what is said at fixed parameters comes from the law on file.
+
+    Without an ``old`` record to compare with the law is saved.
+    """
     case = CASES[name]()
-    if not save:
-        case = dataclasses.replace(case, words=_stated(case) | case.words)
+    if old is not None:
+        case = dataclasses.replace(case, words=_stated(case, old) | case.words)
     law = case.learn()
-    if save:
+    if old is None:
         law.save(laws / name)
     record = {
         "sha256": case.data.sha256,
@@ -323,12 +331,12 @@ def _law_record(name: str, laws: Path, *, save: bool = False) -> Record:
     return record | ({"training": _training(law)} if case.is_training else {})
 
 
-def _stated(case: Case) -> dict[str, Any]:
-    """Defaults of version 0.1 that are others now, where the engine has them."""
-    if case.words.get("engine", "exact") not in ("exact", "chaos"):
-        return {}
-    one_path = case.data.train.sizes.get("path", 1) == 1
-    return STATED_SINCE | (STATED_OF_ONE_PATH if one_path else {})
+def _stated(case: Case, old: Record) -> dict[str, Any]:
+    """What version 0.1 selected and the present one selects otherwise."""
+    engine, initial = case.words.get("engine", "exact"), old["decisions"]["initial_state"]
+    if engine not in ("exact", "chaos"):
+        return {"initial": initial} if case.words.get("preset") == "structured" else {}
+    return STATED_SINCE | {"initial": initial}
 
 
 def _score_record(name: str) -> Record:

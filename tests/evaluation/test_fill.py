@@ -66,7 +66,8 @@ def test_gaps_hold_what_the_law_says_and_the_rest_stays():
 def test_a_gaussian_by_hand():
     """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
     _, gappy = record(n_times=12, fraction=0.25)
-    result = fill_record(gappy, CALM.domain, 2, rest="white", observation_noise=0.1, **QUICK)
+    words = {"rest": "white", "observation_noise": 0.1, "mean": "zero", **QUICK}
+    result = fill_record(gappy, CALM.domain, 2, **words)
     space, t = result.law.state_space, gappy["time"].values
     lam, q = np.asarray(space.linear.drift), np.asarray(space.linear.noise)
     over_time = (q / (2 * lam))[:, None, None] * np.exp(

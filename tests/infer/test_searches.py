@@ -38,6 +38,7 @@ def search(objective, scale, seconds=0.0, **words):
         n_plain=len(scale),
         seconds=seconds,
         owners=lambda: None,
+        maximum_by_scores=lambda: None,
         initial_information=lambda x: np.zeros((0, 0)),
         exact_information=lambda x: None,
         expected_information=lambda x: None,

@@ -562,7 +562,8 @@ class TabulatedDomain(AbstractDomain):
         """Domain from its table; nothing is computed."""
         names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if settings.keys() != names:
-            expected, got = f"the fields {sorted(names)}", f"{sorted(map(str, settings))}"
+            expected = f"the fields {', '.join(sorted(names))}"
+            got = ", ".join(sorted(map(str, settings))) or "none"
             fix = "write it with domain.to_dict()"
             raise DomainError(cls.name, expected=expected, got=got, fix=fix)
         domain = object.__new__(cls)

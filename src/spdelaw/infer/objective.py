@@ -661,7 +661,8 @@ def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosteri
 def _newton_then_search(posterior: LogPosterior) -> tuple[LogPosterior, Optimum]:
     """Newton steps from a start near the maximum; a search where they do not get there."""
     optimum = maximise(posterior, search=False)
-    if optimum.converged and optimum.decrement < NEAR_GAIN:
+    is_saddle = optimum.hessian is not None and optimum.hessian.is_saddle
+    if optimum.converged and optimum.decrement < NEAR_GAIN and not is_saddle:
         return posterior, optimum
     posterior, spent = posterior.moved(optimum.x), optimum.n_evaluations
     optimum = maximise(posterior)

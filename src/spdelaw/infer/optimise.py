@@ -165,6 +165,12 @@ class FactoredHessian(NamedTuple):
         farthest = max(np.abs(scale * step).max(initial=0.0), 1e-300)
         return np.asarray(scale * step * min(1.0, max(3.0 / longest, 1.0 / farthest)))
 
+    @property
+    def is_saddle(self) -> bool:
+        """Whether the log-likelihood bends up in some direction."""
+        most = max(self.values.max(initial=0.0), 1e-12)
+        return bool(self.values.min(initial=0.0) < -1e-6 * most)
+
     def decrement(self, gradient: Array) -> float:
         """Log-likelihood that a step gains where it is quadratic."""
         return float(0.5 * gradient @ self.step(gradient))
@@ -608,7 +614,7 @@ def _off_saddle(
 ) -> Array | None:
     """A higher point along the direction that bends up most, or None where there is none."""
     values, vectors, scale = hessian.values, hessian.vectors, hessian.scale
-    if not values.min(initial=0.0) < -1e-6 * max(values.max(initial=0.0), 1e-12):
+    if not hessian.is_saddle:
         return None
     step = scale * vectors[:, 0] * min(3.0, 1.0 / np.sqrt(-values[0]))
     highest, end = max(((objective(x + s)[0], i) for i, s in enumerate((step, -step))))

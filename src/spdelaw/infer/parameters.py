@@ -128,6 +128,7 @@ class Squared(AbstractCoordinates):
 
     what: str
     unit: tuple[float, ...]
+    may_vanish = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -338,10 +339,14 @@ LEAST_EIGENVALUE = 1e-8
 
 @dataclasses.dataclass(frozen=True)
 class Covariance(AbstractCoordinates):
-    """``D L L' D``: L lower triangular with logarithms on its diagonal, D the units of modes."""
+    """``D L L' D``: L lower triangular with logarithms on its diagonal, D the units of modes.
+
+    One that may vanish has no logarithms, so that zero is an ordinary maximum, and a floor.
+    """
 
     what: str
     scale: tuple[float, ...]
+    may_vanish: bool = False
 
     @functools.cached_property
     def _entries(self) -> tuple[Array, Array]:
@@ -356,7 +361,7 @@ class Covariance(AbstractCoordinates):
     def is_log(self) -> Array:
         """The diagonal."""
         i, j = self._entries
-        return i == j
+        return (i == j) & (not self.may_vanish)
 
     def factor(self, phi: Array) -> Array:
         """``L``."""
@@ -366,8 +371,9 @@ class Covariance(AbstractCoordinates):
 
     def values(self, phi: Array) -> Array:
         """``D L L' D``."""
-        root = np.asarray(self.scale)[:, None] * self.factor(phi)
-        return root @ root.T
+        d = np.asarray(self.scale)
+        root = d[:, None] * self.factor(phi)
+        return root @ root.T + np.diag(self.may_vanish * VARIANCE_FLOOR * d**2)
 
     def jacobian(self, phi: Array) -> Array:
         """``D (dL L' + L dL') D``."""
@@ -869,12 +875,13 @@ def _initial_coordinates(model: Model, moments: MomentEstimates) -> AbstractCoor
     of a variance are those of its logarithm.
     """
     spread = operators.diagonal(moments.spread)
-    if model.couples and moments.n_paths >= 2 * len(spread):
-        return Covariance("initial_root", (1.0,) * len(spread))
-    if model.states_initial:
-        return Single("initial_variance", len(spread))
     size = np.minimum(np.where(spread > 0, spread, np.inf), moments.energy)
-    return Squared("initial_variance", tuple(map(float, np.sqrt(size))))
+    unit, is_free = tuple(map(float, np.sqrt(size))), not model.states_initial
+    if model.couples and moments.n_paths >= 2 * len(spread):
+        return Covariance("initial_root", unit, may_vanish=is_free)
+    if is_free:
+        return Squared("initial_variance", unit)
+    return Single("initial_variance", len(spread))
 
 
 def starting_vector(parametrisation: Parametrisation, moments: MomentEstimates) -> Array:
@@ -922,7 +929,7 @@ def starting_scale(
     for part, on in information.items():
         total = np.tensordot(on, parametrisation.jacobian(part, full) ** 2, on.ndim)
         scale[parametrisation.slices[part]] = 1.0 / np.sqrt(np.maximum(total, LEAST_DETERMINED))
-    if isinstance(parametrisation.parts.get("initial_variance"), Squared):
+    if getattr(parametrisation.parts.get("initial_variance"), "may_vanish", False):
         where = parametrisation.slices["initial_variance"]
         scale[where] = np.maximum(np.abs(full[where]), 1.0) / np.sqrt(2.0 * moments.n_paths)
     if "season" in values:

@@ -52,10 +52,10 @@ def kl_divergence(first: StateSpace, second: StateSpace, times: Array) -> float:
     outer = f @ square @ _transpose(f) + mixed + _transpose(mixed) + e @ _transpose(e)
     apart = (first.initial.mean - second.initial.mean).reshape(column)
     v1, v2 = (_as_blocks(law.initial.covariance, 1) for law in (first, second))
-    if first.initial.kind == second.initial.kind == "deterministic":
-        # Two points: equal or singular. Estimates of a point differ by rounding or noise, so
-        # they are compared through the first transition, which sees the difference too.
-        v1 = v2 = w2[0]
+    if first.initial.kind == "deterministic":
+        # A point and an estimate of it, with or without a variance, are singular. They are
+        # compared through the first transition, which sees the difference too.
+        v1, v2 = v1 + w2[0], v2 + w2[0]
     return _gaussian_divergence(w1, w2, outer) + _gaussian_divergence(
         v1, v2, apart @ _transpose(apart)
     )
