@@ -12,12 +12,11 @@ Record = dict[str, Any]
 
 #: Largest relative differences at fixed parameters, of fits and of trainings.
 FIXED, FIT, TRAINING = 1e-10, 1e-8, 1e-6
-#: The same of numbers in figures, which are in single precision, and of numbers that a search
-#: determines to no more digits: another order of sums moves them by up to 1e-7.
-FIGURE, SEARCH = 1e-6, 1e-6
-#: Beginnings of names in a flat record that have a rule of their own.
+#: Of numbers in a flat record, all of which follow a fit: its search may end elsewhere within
+#: `STANDARD_ERRORS`. Numbers at fixed parameters are those of the first net.
+FOLLOWING = 1e-4
+#: Beginning of names in a flat record that have the rule of fits.
 FIT_PREFIX = "fit:"
-TOLERANCES = {"figure:": FIGURE, "search:": SEARCH}
 #: Names of entries that a verdict shows.
 SHOWN = 3
 #: Largest difference of a fit whose search took another way, in standard errors ...
@@ -120,7 +119,7 @@ def judge_flat(name: str, old: Record, new: Record, changes: dict[str, str]) -> 
     both = [key for key in old if key in new]
     fits = [key for key in both if key.startswith(FIT_PREFIX)]
     distances = {key: _distance(old[key], new[key]) for key in both if key not in fits}
-    wrong += [key for key, distance in distances.items() if distance > _tolerance(key)]
+    wrong += [key for key, distance in distances.items() if distance > FOLLOWING]
     fixed = max((d for d in distances.values() if math.isfinite(d)), default=0.0)
     fit, errors, gain = 0.0, 0.0, math.nan
     for label in dict.fromkeys(key.split(":")[1] for key in fits):
@@ -146,10 +145,6 @@ def _unchanged(name: str, record: Record, changes: dict[str, str]) -> Record:
     """What of a record no deliberate change names."""
     free = [key.partition("/")[2] for key in changes if key.split("/")[0] == name]
     return {key: v for key, v in record.items() if not any(key.startswith(f) for f in free)}
-
-
-def _tolerance(key: str) -> float:
-    return next((x for prefix, x in TOLERANCES.items() if key.startswith(prefix)), FIXED)
 
 
 def _distance(old: Any, new: Any) -> float:

@@ -53,11 +53,10 @@ def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
     """`spdelaw.fit` with the answers that version 0.2 had for what is selected otherwise now."""
     if "terms" in words:
         words = {"noise": "parametric"} | words
-    elif isinstance(words.get("engine", "exact"), str):
-        words = {"mean": "zero"} | words
-        is_one_path = getattr(data, "sizes", {}).get("path", 1) == 1
-        if is_one_path and "initial" not in words:
-            words["initial"] = "deterministic"
+    else:
+        start = {"initial": "deterministic"}
+        has_mean = isinstance(words.get("engine", "exact"), str)
+        words = start | ({"mean": "zero"} if has_mean else {}) | words
     return sl.fit(data, *how, **words)
 
 
@@ -146,7 +145,7 @@ def mean_constant_gaps() -> Flat:
 
 @case
 def mean_constant_dense() -> Flat:
-    law = fit(fields_with_mean().train, INTERVAL, 2, mean="constant", drift="dense")
+    law = fit(fields_with_mean().train, INTERVAL, 2, mean="constant", drift="dense", initial="auto")
     return fitted(law)
 
 
@@ -459,7 +458,7 @@ def fields_linear() -> Flat:
     parts = [make(RING, seed=seed, **like).train for seed in (1, 2)]
     both = xr.concat(parts, pd.Index(["u", "v"], name="variable"))
     data = both.transpose("path", "time", "variable", "x")
-    law = fit(data, sl.Fields(RING), 2, drift="dense")
+    law = fit(data, sl.Fields(RING), 2, drift="dense", initial="auto")
     return fitted(law) | predicted(law, data[:2])
 
 
@@ -468,7 +467,8 @@ def fields_gray_scott() -> Flat:
     dish = sl.catalogue.gray_scott(81, times=np.arange(0.0, 45.5, 0.5))
     point_slider = sl.simulate(dish, 1, grid=dish.domain.grid(16), seed=1)
     library = {"u": ("1", "u", "v", "u v^2"), "v": ("1", "u", "v", "u v^2")}
-    choice = sl.discover(point_slider, dish.domain.domain, 81, library, bootstrap=20)
+    words = {"bootstrap": 20, "noise": "parametric"}
+    choice = sl.discover(point_slider, dish.domain.domain, 81, library, **words)
     return fitted(choice.law) | discovered(choice)
 
 
@@ -606,7 +606,7 @@ def check_training_data() -> Flat:
 def check_truth() -> Flat:
     truth = sl.catalogue.heat_on(INTERVAL, 2, kappa=0.5)
     fields = sl.simulate(truth, 6, 0.1 * np.arange(12), np.linspace(0.2, 3.0, 9), seed=2)
-    law = fit(fields, INTERVAL, 2)
+    law = fit(fields, INTERVAL, 2, initial="auto")
     return scored(sl.evaluate(law, fields, truth, tiers=("predict", "forecast")))
 
 
@@ -626,7 +626,7 @@ def check_mean() -> Flat:
 
 @case
 def check_cubic() -> Flat:
-    law = fit(fronts(8), RING, 5)
+    law = fit(fronts(8), RING, 5, initial="auto")
     return scored(sl.evaluate(law, fronts(8), tiers=()))
 
 
@@ -668,7 +668,7 @@ def lazy_evaluate() -> Flat:
 def fits_of_members() -> Flat:
     data = noisy(n_paths=8).train
     members = {"first": data[:4], "second": data[4:]}
-    laws = sl.fit_many(members, INTERVAL, 2, mean="zero")
+    laws = sl.fit_many(members, INTERVAL, 2, mean="zero", initial="deterministic")
     return fitted(laws["first"], "first") | fitted(laws["second"], "second")
 
 
@@ -690,7 +690,9 @@ def update_with_mean() -> Flat:
 @case
 def learner() -> Flat:
     data = noisy()
-    model = sl.Learner(INTERVAL, 2, mean="zero", observation_noise="estimate")
+    model = sl.Learner(
+        INTERVAL, 2, mean="zero", initial="deterministic", observation_noise="estimate"
+    )
     score = model.fit(data.train).score(data.new)
     settings = [str(name) for name in model.get_params()]
     return {"settings": settings, "score": [float(score)]} | fitted(model.law_)
@@ -817,7 +819,7 @@ def simulations() -> Flat:
 def sphere_turning() -> Flat:
     grid = (np.arange(-60.0, 61.0, 30.0), np.arange(0.0, 360.0, 60.0))
     data = make(sl.Sphere(), points=grid, n_true=4, n_paths=6, error=0.1, spread=0.5)
-    law = fit(data.train, sl.Sphere(), 4, drift="normal")
+    law = fit(data.train, sl.Sphere(), 4, drift="normal", initial="auto")
     results = predicted(law, data.new) | dataset("modes", law.eigenmodes())
     return fitted(law) | searched(results, "law forecast", "modes ")
 
@@ -826,7 +828,7 @@ def sphere_turning() -> Flat:
 def ring_turning_mean() -> Flat:
     settings = {"drift": TURNING, "points": 8, "error": 0.1, "spread": 0.5}
     data = make(RING, noise=np.array([1.0, 0.5, 0.5]), **settings)
-    law = fit(data.train, RING, 3, drift="normal", mean="constant")
+    law = fit(data.train, RING, 3, drift="normal", mean="constant", initial="auto")
     return fitted(law) | predicted(law, data.new)
 
 
