@@ -16,8 +16,8 @@ from spdelaw.data.quality import bad_sensors
 from spdelaw.data.summary import checksum
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.infer.assemble import assemble
-from spdelaw.infer.engines.candidates import residual_correlation
-from spdelaw.infer.engines.design import grid_mixes
+from spdelaw.infer.engines.candidates import is_rough, residual_correlation
+from spdelaw.infer.engines.design import ROUNDING, grid_mixes
 from spdelaw.infer.engines.filter_route import by_filter
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.engines.select import select
@@ -218,6 +218,8 @@ def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit |
     if s is None:
         return None, False
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
+    if model.noise_word == "estimate" and s.outside > ROUNDING * s.energy:
+        return None, False
     has_more = s.outside > OUTSIDE_TOLERANCE * s.energy
     if model.nuisance != 0:
         mixes = has_more and grid_mixes(observed, n_modes)
@@ -243,7 +245,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     """
     if s.n_values < FEW_VALUES:
         return True
-    return residual_correlation(observed, phi)[0] < CORRELATED
+    return residual_correlation(observed, phi)[0] < CORRELATED or is_rough(observed, phi.shape[1])
 
 
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
@@ -368,7 +370,11 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     noise_free_fit: Fit | None = None
-    if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
+    is_open = model.noise_word in ("auto", "estimate")
+    if is_open and len(observed.points) <= n_modes:
+        # No point to spare that would show whether there is noise: it is estimated.
+        return by_filter(observed, n_modes, model, threads=threads)
+    if is_timeless and (is_open or not np.any(model.known_variance)):
         noise_free_fit, is_all = by_statistics(observed, n_modes, model)
         if noise_free_fit is not None and is_all:
             return noise_free_fit
