@@ -42,7 +42,7 @@ def assert_holds(law, std=STD):
     """Null: intervals of 99.99 % hold rates and noise."""
     _, _, lower, upper = law.parameters["eigenvalue"].values.T
     assert ((lower < RATES) & (upper > RATES)).all()
-    value, _, lower, upper = law.parameters["observation_std"].values
+    _, _, lower, upper = law.parameters["observation_std"].values
     assert lower < std < upper
     assert upper < 1.2 * std
 

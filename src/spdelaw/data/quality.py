@@ -308,10 +308,10 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
 
 # ---------- Sensors that contradict all others
 #
-# Least squares on the modes leaves ``e_m`` at point m, with variance ``r (1 - h_m)`` where noise has
-# the variance r at every point and h_m is the leverage. So the mean of ``e_m^2 / (1 - h_m)`` is r at
-# every sound sensor. The worst one is judged by the fit of all others: a bad sensor draws the modes
-# to itself, and spreads its error over its neighbours.
+# The residual ``e_m`` of least squares on the modes has the variance ``r (1 - h_m)`` at point m: r
+# is that of the noise, h_m the leverage. So the mean of ``e_m^2 / (1 - h_m)`` is r at every sound
+# sensor. The worst one is judged by the fit of all others: a bad sensor draws the modes to itself,
+# and spreads its error over its neighbours.
 
 
 #: Mean square of a bad sensor, relative to the third largest of all: two may be bad at once.
@@ -337,7 +337,7 @@ def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
     stuck = _stuck_sensors(rows, basis)
     if not most or len(stuck) > most:
         return {}
-    bad = {m: f"always reads {value:.6g}" for m, value in stuck.items()}
+    bad = {m: f"always reads {x:.9g} (--missing {x:.9g} drops it)" for m, x in stuck.items()}
     keep = np.array([m not in bad for m in range(n_points)])
     rows = rows[(~np.isnan(rows[:, keep])).sum(1) >= n_modes + SPARE_POINTS]
     rows = rows[:: -(-len(rows) // ENOUGH_ROWS)] if len(rows) else rows

@@ -417,14 +417,14 @@ FEW_POINTS_FACTOR = 100.0
 #: Share of the states that carry information about a noise learned from the modes alone.
 INSIDE_SHARE = 0.2
 LASTING_NOTE = (
-    "the errors of single sensors last from one time to the next (correlation {:.2f}): the law takes "
-    "them for white noise of the same variance, and fast modes for slower than they are; "
+    "the errors of single sensors last from one time to the next (correlation {:.2f}): the law "
+    "takes them for white noise of the same variance, and fast modes for slower than they are; "
     "--rest memory, in Python residual='memory', gives them their memory in forecasts"
 )
 NO_SPARE_NOTE = (
     "there are as many modes as points: nothing shows the observation noise but the modes "
-    "themselves, from which it is estimated; fit fewer modes, or state it (--observation-noise 0.1, "
-    "in Python observation_noise=0.1)"
+    "themselves, from which it is estimated; fit fewer modes, or state it (such as "
+    "--observation-noise 0.1, in Python observation_noise=0.1)"
 )
 DECOUPLED_NOTE = (
     "too many modes for gaps that differ from path to path: each mode has its marginal "
