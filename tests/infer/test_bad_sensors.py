@@ -100,6 +100,14 @@ def test_two_bad_sensors(missing):
     assert set(bad_sensors(values, DOMAIN.eigenfunctions(POINTS, 4))) == {BAD, 11}
 
 
+def test_sensors_with_few_rows_are_no_measure():
+    """Their mean squares once counted as zero, beside which any other is large."""
+    rng = np.random.default_rng(0)
+    values, _ = fields_of(rng, 3, 9)
+    values[..., 2:] = np.where(rng.random((3, 9, 15)) < 0.4, np.nan, values[..., 2:])
+    assert bad_sensors(values, DOMAIN.eigenfunctions(POINTS, 2)) == {}
+
+
 def test_an_end_where_all_modes_vanish_is_no_stuck_sensor():
     values, _ = fields_of(np.random.default_rng(0))
     values = np.concatenate([np.zeros((20, 41, 1)), values], axis=-1)

@@ -343,10 +343,13 @@ def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
     rows = rows[:: -(-len(rows) // ENOUGH_ROWS)] if len(rows) else rows
     rounding = ROUNDING_SQUARE * float(np.nanmean(rows**2)) if rows.size else 0.0
     while len(rows) >= FEWEST_ROWS and len(bad) < most:
-        worst = int(np.where(keep, _mean_squares(rows, basis, keep)[0], -1.0).argmax())
+        square, _ = _mean_squares(rows, basis, keep)
+        if np.isfinite(square).sum() < 0.5 * n_points:  # few sensors to compare with
+            break
+        worst = int(np.where(keep, np.nan_to_num(square), -1.0).argmax())
         keep[worst] = False
         square, mean = _mean_squares(rows, basis, keep)
-        usual = np.sort(square[keep])[-2]
+        usual = np.sort(square[keep & np.isfinite(square)])[-2]
         if not square[worst] > max(BAD_SENSOR_RATIO * usual, rounding):
             break
         size = np.sqrt(square[worst])
@@ -366,7 +369,7 @@ def _stuck_sensors(rows: Array, basis: Array) -> dict[int, float]:
 
 
 def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]:
-    """Mean square, and mean, of the standardised residual of each sensor; (M,) each.
+    """Mean square, and mean, of the standardised residual of each sensor; NaN of few; (M,) each.
 
     Least squares uses the sensors in ``keep`` alone; ``y - c`` of another one has the variance
     ``r (1 + h)``.
@@ -383,5 +386,5 @@ def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]
     is_used = observed & (scale > NO_MODE)
     residual = np.where(is_used, rows - state @ basis.T, 0.0) / np.sqrt(np.where(is_used, scale, 1))
     count = is_used.sum(0)
-    enough = np.where(count >= FEWEST_ROWS, np.maximum(count, 1), np.inf)
+    enough = np.where(count >= FEWEST_ROWS, count, np.nan)
     return (residual**2).sum(0) / enough, residual.sum(0) / enough
