@@ -304,3 +304,87 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
                 "each once"
             ]
     return []
+
+
+# ---------- Sensors that contradict all others
+#
+# The residual ``e_m`` of least squares on the modes has the variance ``r (1 - h_m)`` at point m: r
+# is that of the noise, h_m the leverage. So the mean of ``e_m^2 / (1 - h_m)`` is r at every sound
+# sensor. The worst one is judged by the fit of all others: a bad sensor draws the modes to itself,
+# and spreads its error over its neighbours.
+
+
+#: Mean square of a bad sensor, relative to the third largest of all: two may be bad at once.
+BAD_SENSOR_RATIO = 4.0
+#: Points beyond the modes that a row needs, rows that a sensor needs, and rows that are enough.
+SPARE_POINTS, FEWEST_ROWS, ENOUGH_ROWS = 4, 20, 2000
+#: Largest share of the sensors that may be bad: more of them are what the data are like.
+BAD_SHARE = 0.125
+#: Mean square, relative to that of the values, that is rounding; the same of a mode's size.
+ROUNDING_SQUARE, NO_MODE = 1e-20, 1e-6
+
+
+def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
+    """Sensors that contradict all others, with the reason in words.
+
+    Args:
+        values: (..., M), NaN for missing; the last axis are the sensors.
+        basis: modes at the sensors, (M, N).
+    """
+    n_points, n_modes = basis.shape
+    rows = values.reshape(-1, n_points)
+    most = int(BAD_SHARE * n_points)
+    stuck = _stuck_sensors(rows, basis)
+    if not most or len(stuck) > most:
+        return {}
+    bad = {m: f"always reads {x:.9g} (--missing {x:.9g} drops it)" for m, x in stuck.items()}
+    keep = np.array([m not in bad for m in range(n_points)])
+    rows = rows[(~np.isnan(rows[:, keep])).sum(1) >= n_modes + SPARE_POINTS]
+    rows = rows[:: -(-len(rows) // ENOUGH_ROWS)] if len(rows) else rows
+    rounding = ROUNDING_SQUARE * float(np.nanmean(rows**2)) if rows.size else 0.0
+    while len(rows) >= FEWEST_ROWS and len(bad) < most:
+        square, _ = _mean_squares(rows, basis, keep)
+        if np.isfinite(square).sum() < 0.5 * n_points:  # few sensors to compare with
+            break
+        worst = int(np.where(keep, np.nan_to_num(square), -1.0).argmax())
+        keep[worst] = False
+        square, mean = _mean_squares(rows, basis, keep)
+        usual = np.sort(square[keep & np.isfinite(square)])[-2]
+        if not square[worst] > max(BAD_SENSOR_RATIO * usual, rounding):
+            break
+        size = np.sqrt(square[worst])
+        what = "is off by" if abs(mean[worst]) > 0.5 * size else "errs by"
+        about = mean[worst] if what == "is off by" else size
+        bad[worst] = f"{what} {about:.3g} where others err by {np.sqrt(usual):.2g}"
+    return bad
+
+
+def _stuck_sensors(rows: Array, basis: Array) -> dict[int, float]:
+    """Sensors that always read one value where the modes move, with that value."""
+    size = np.linalg.norm(basis, axis=1)
+    observed = ~np.isnan(rows)
+    low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+    is_stuck = (low == high) & (observed.sum(0) >= FEWEST_ROWS) & (size > NO_MODE * size.max())
+    return {int(m): float(low[m]) for m in np.flatnonzero(is_stuck)}
+
+
+def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]:
+    """Mean square, and mean, of the standardised residual of each sensor; NaN of few; (M,) each.
+
+    Least squares uses the sensors in ``keep`` alone; ``y - c`` of another one has the variance
+    ``r (1 + h)``.
+    """
+    observed = ~np.isnan(rows)
+    weights = observed & keep
+    patterns, which = np.unique(weights, axis=0, return_inverse=True)
+    gram = np.einsum("rm,mi,mj->rij", patterns.astype(float), basis, basis)
+    inverse = np.linalg.pinv(gram, hermitian=True)
+    leverage = np.einsum("mi,rij,mj->rm", basis, inverse, basis)[which.reshape(-1)]
+    vector = np.where(weights, rows, 0.0) @ basis
+    state = np.einsum("rij,rj->ri", inverse[which.reshape(-1)], vector)
+    scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
+    is_used = observed & (scale > NO_MODE)
+    residual = np.where(is_used, rows - state @ basis.T, 0.0) / np.sqrt(np.where(is_used, scale, 1))
+    count = is_used.sum(0)
+    enough = np.where(count >= FEWEST_ROWS, count, np.nan)
+    return (residual**2).sum(0) / enough, residual.sum(0) / enough

@@ -15,7 +15,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer.model import Model
 from spdelaw.infer.optimise import Estimate, Fit
-from spdelaw.infer.parameters import Squared
+from spdelaw.infer.parameters import Single, Squared
 from spdelaw.infer.uncertainty import STATIONARY, likelihood_ends, normal_quantile
 from spdelaw.law.io import coordinates_dataset
 from spdelaw.law.law import Law, state_space_law
@@ -159,7 +159,7 @@ def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> 
             f"all modes decay within one time step ({dt:g}): the eigenvalues are lower bounds; "
             "check the unit of time, or observe more often"
         )
-    if (rates * span < 1e-3).all():
+    if (rates * span < NO_DECAY).all():
         return (
             f"no mode decays noticeably within the record ({span:g}): check the unit of time, or "
             "observe longer"
@@ -172,6 +172,8 @@ def time_unit_hint(rates: Array, dt: float, span: float, some_unknown: bool) -> 
 # A number ``f(phi)`` of coordinates with covariance ``C C'`` has the variance ``|J C|^2``.
 
 
+#: Factor of a positive number from which on one standard error is infinite.
+LARGEST_FACTOR = 1000.0
 #: Names of the operators: of spectra, and of matrices.
 OPERATOR_NAMES = {
     "drift": ("eigenvalue", "drift"),
@@ -212,7 +214,22 @@ def quantities(
         error = std * _coordinate_errors(estimate, "observation", 1)[0]
     out["observation_std"] = Quantity(std, error, True)
     out |= _tied_quantities(estimate) if is_linear else {}
-    return {name: quantity._replace(ends=ends.get(name)) for name, quantity in out.items()}
+    return {name: _finite(quantity._replace(ends=ends.get(name))) for name, quantity in out.items()}
+
+
+def _finite(quantity: Quantity) -> Quantity:
+    """The quantity with errors that its intervals bear out.
+
+    Curvature in a direction without information has errors of any size: they are at most the width
+    of an interval by likelihood, or infinite where that has no end and a factor of `LARGEST_FACTOR`
+    is open.
+    """
+    if quantity.ends is None:
+        return quantity
+    width = quantity.ends[..., 1] - quantity.ends[..., 0]
+    error = np.where(quantity.stderr > width, 0.5 * width, quantity.stderr)
+    is_open = np.isinf(width) & (error > np.log(LARGEST_FACTOR) * np.abs(quantity.estimate))
+    return quantity._replace(stderr=np.where(is_open & quantity.positive, np.inf, error))
 
 
 def _dynamics_quantities(estimate: Estimate, values: Mapping[str, Array]) -> dict[str, Quantity]:
@@ -298,6 +315,10 @@ def operators_jacobian(estimate: Estimate) -> Array:
 # ---------- Assembly of the `Law`: intervals, notes, provenance
 
 
+#: Decay per step that is the same as any larger one, to rounding: ``exp(-40)``.
+FASTEST_DECAY = 40.0
+#: Decay within the record that is none.
+NO_DECAY = 1e-3
 #: Least decay rate of coupled modes, relative to the largest eigenvalue: far above rounding.
 LEAST_DECAY = 1e-9
 
@@ -312,6 +333,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
         dt = float(np.median(np.diff(np.unique(observed.times))))
         hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
+        hint = hint or _bound_message(rates, observed.span)
     messages = list(filter(None, [*identifiability_messages(report), hint]))
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
@@ -326,6 +348,9 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         else ({}, [], 0)
     )
     ends |= initial_variance_ends(estimate, fit.n_modes, level)
+    if is_linear:
+        estimate = with_finite_rates(estimate, observed.step)
+        fit, state_space = dataclasses.replace(fit, estimate=estimate), estimate.state_space
     seconds = {**fit.seconds, "intervals": time.perf_counter() - clock}
     entries = {"warnings": notes, "identifiability": report, "profiled": profiled}
     entries |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
@@ -341,6 +366,38 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         info=Provenance.of(_info(fit, observed, model, n_for_ends) | entries),
         coordinates=coordinates_dataset(estimate.parametrisation.names, *tables),
         statistics=fit.statistics,
+    )
+
+
+def with_finite_rates(estimate: Estimate, step: float) -> Estimate:
+    """The estimate with rates up to `FASTEST_DECAY` a step, and the same stationary variances.
+
+    The likelihood of a mode that is white in time rises towards an infinite rate.
+    """
+    parts, slices = estimate.parametrisation.parts, estimate.parametrisation.slices
+    linear = estimate.state_space.linear
+    single = all(isinstance(parts.get(name), Single) for name in ("drift", "noise"))
+    if not single or linear.forcing is not None or not (linear.drift * step > FASTEST_DECAY).any():
+        return estimate
+    is_free = (estimate.columns[slices["drift"]] != 0).any(1)
+    is_free &= (estimate.columns[slices["noise"]] != 0).any(1)
+    drift = np.where(is_free, np.minimum(linear.drift, FASTEST_DECAY / step), linear.drift)
+    full = estimate.full.copy()
+    full[slices["drift"]] = parts["drift"].start(drift)
+    full[slices["noise"]] = parts["noise"].start(linear.noise * drift / linear.drift)
+    return estimate._replace(full=full, state_space=estimate.parametrisation.state_space(full))
+
+
+def _bound_message(rates: Array, span: float) -> str | None:
+    """A message about modes whose decay is estimated as none."""
+    modes = [str(n) for n in np.flatnonzero(rates * span < NO_DECAY) + 1]
+    if not modes:
+        return None
+    return (
+        f"the decay of mode {_join_with_and(modes)} is at its bound of zero: it does not decay "
+        f"within the record ({span:g}), or it grows, which no law of decaying modes describes; "
+        "observe longer, or take a trend off first (--detrend, in Python "
+        "sl.Preparation(detrend=True))"
     )
 
 

@@ -36,6 +36,10 @@ WHITE_CORRELATION = 0.05
 CHANCE_DEVIATIONS = 2.6
 #: Residual energy below this share of the field's counts as noise.
 NEGLIGIBLE = 1e-8
+#: Largest F-value of the next modes, against all that are finer, of errors of single sensors.
+ROUGH = 1.4
+#: Share of the residual's energy in a constant mean from which on it is no noise.
+STEADY_SHARE = 0.3
 #: Most and fewest paths of the sample, the values that it may have together, and those of a record.
 MOST_SAMPLED, FEWEST_SAMPLED, SAMPLED_VALUES, RECORD_VALUES = 24, 4, 2_000_000, 1_000_000
 #: Most modes in all: with one pattern for all paths, and with one per path or where even the first
@@ -74,6 +78,9 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
         limit = max(WHITE_CORRELATION, CHANCE_DEVIATIONS / np.sqrt(_free_pairs(residual, total)))
         if correlation < limit:
             break
+        if total == n_modes and is_rough(observed, n_modes):
+            # Errors of sensors that last: further modes do not make them white.
+            return Decision(0, {"residual_correlation": correlation, "rough_residual": 1.0})
     compared = {"residual_correlation": correlation, "white_below": limit}
     if correlation > WHITE_CORRELATION:
         compared["residual_mean"] = _share_of_mean(residual)
@@ -129,6 +136,35 @@ def residual_correlation(
     residual, _ = _residual(*_sample_values(observed), basis, products)
     pairs = (~np.isnan(residual[:, 1:] + residual[:, :-1])).sum()
     return _lag_one(residual), 1.0 / np.sqrt(max(pairs, 1))
+
+
+def is_rough(observed: Observed, n_modes: int) -> bool:
+    """Whether the residual is that of single sensors, no smoother in space than white noise.
+
+    Unresolved modes have more energy in the next modes than in all that are finer,
+
+        F = (RSS_N - RSS_{N+k}) / k  /  (RSS_{N+k} / (M - N - k)),
+
+    where errors of sensors have F near one, whatever their correlation in time.
+    """
+    sample, t = _sample_values(observed)
+    n_observed = (~np.isnan(sample)).sum(-1)
+    spare = int(np.median(n_observed[n_observed > 0])) - n_modes
+    total = observed.domain.available(n_modes + spare // 4)
+    if total <= n_modes:
+        return False
+    enough = n_observed >= total + 2  # other rows determine nothing
+    sample = np.where(enough[..., None], sample, np.nan)
+    counts = np.where(enough, n_observed, 0).sum(), enough.sum()
+    if not counts[1]:
+        return False
+    residual, coarse = _residual(sample, t, observed.basis(n_modes))
+    if _share_of_mean(residual) > STEADY_SHARE:  # a mean outside the modes
+        return False
+    fine = _residual(sample, t, observed.basis(total))[1]
+    degrees = counts[0] - total * counts[1]
+    step = (coarse - fine) / (counts[1] * (total - n_modes))
+    return bool(fine > 0 and step < ROUGH * fine / degrees)
 
 
 def _free_pairs(residual: Array, n_modes: int) -> float:
@@ -193,17 +229,18 @@ NO_RESIDUAL = 1e-16
 
 
 def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
-    """Number of modes by BIC on the first paths, and a sentence for the user.
+    """Number of modes by BIC on some paths, and a sentence for the user.
 
     Args:
         observed: the data.
         couples: whether the modes will be coupled. The criterion treats them as single ones all
             the same, but limits their number by the couplings that the data determine.
     """
-    values, times = first_paths(observed, BIC_PATHS)
+    values, times = _spread_paths(observed, BIC_PATHS)
     is_gappy = bool(np.isnan(values).any())
     if is_gappy:
-        values, times = values[:, :TIMES_GAPPY], times[..., :TIMES_GAPPY]
+        window = _fullest_window(values, TIMES_GAPPY)
+        values, times = values[:, window], times[..., window]
     per_row = int((~np.isnan(values)).sum(-1).max())
     # Points where every mode vanishes, such as Dirichlet ends, carry none.
     wide = observed.basis(observed.domain.available(min(MOST_MODES + 1, len(observed.points))))
@@ -220,7 +257,7 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
         return collapse(values, times, observed.basis(n))
 
     for n in range(1, most + 1):
-        if collapsed(n).misfit <= NO_RESIDUAL * energy:
+        if collapsed(n).misfit <= NO_RESIDUAL * energy and _hold_all(observed, n):
             return n, f"{n} modes chosen: they hold the fields to rounding"
     laws: dict[int, Parameters] = {}
     best = likeliest_total(lambda n: -_bic_of(observed, collapsed(n), laws), 1, most)
@@ -228,6 +265,34 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
     if best == most:
         sentence += "; the criterion would take more"
     return best, sentence
+
+
+def _spread_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
+    """Values of paths from the first to the last, and their times; of lazy data the first."""
+    if observed.is_lazy or observed.n_paths <= n_paths:
+        return first_paths(observed, n_paths)
+    which = np.linspace(0, observed.n_paths - 1, n_paths).round().astype(int)
+    times = observed.times
+    return observed.values[which], times if times.ndim == 1 else times[which]
+
+
+def _fullest_window(values: Array, n_times: int) -> slice:
+    """The run of times in which most is observed."""
+    count = np.cumsum((~np.isnan(values)).sum((0, 2)))
+    if len(count) <= n_times:
+        return slice(None)
+    begin = int(np.argmax(count[n_times - 1 :] - np.r_[0, count[:-n_times]]))
+    return slice(begin, begin + n_times)
+
+
+def _hold_all(observed: Observed, n_modes: int) -> bool:
+    """Whether modes hold all values to rounding, beyond those that determine them."""
+    if observed.is_lazy:
+        return True
+    values = observed.values
+    n_beyond = np.maximum((~np.isnan(values)).sum(-1) - n_modes, 0).sum()
+    misfit = collapse(values, observed.times, observed.basis(n_modes)).misfit
+    return bool(n_beyond > 0 and misfit <= NO_RESIDUAL * float(np.nansum(values**2)))
 
 
 def _n_distinguishable(basis: Array) -> int:

@@ -14,6 +14,7 @@ from spdelaw.errors import DataError
 from spdelaw.infer.engines.candidates import (
     MOST_SAMPLED,
     MOST_SHARED,
+    STEADY_SHARE,
     likeliest_total,
     needed_nuisance,
 )
@@ -105,8 +106,6 @@ def projected(observed: Observed, keep: Array) -> Array:
 SAMPLE_PATHS, TIME_STRIDE = 40, 4
 #: Of data that are taken as they are.
 NO_CENTRE = np.zeros(0)
-#: Share of the residual's energy in a constant mean from which on a note reports it.
-STEADY_SHARE = 0.3
 
 
 class Design(NamedTuple):
@@ -212,7 +211,7 @@ def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
     out, correlation = [], extra.compared["residual_correlation"]
     if extra.answer:
         out.append(f"{extra.answer} nuisance modes beyond the {n_modes} reported ones")
-    if correlation > 0.2:
+    if correlation > 0.2 and "rough_residual" not in extra.compared:
         out.append(
             f"what {n_modes + int(extra.answer)} modes leave over is correlated over time "
             f"({correlation:.2f}): finer modes are treated as noise"

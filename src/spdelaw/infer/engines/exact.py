@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from spdelaw.checks import instance, whole
+from spdelaw.data.layout import ORIGINAL
 from spdelaw.data.observed import Observed, check_change
+from spdelaw.data.quality import bad_sensors
+from spdelaw.data.summary import checksum
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.infer.assemble import assemble
-from spdelaw.infer.engines.candidates import residual_correlation
-from spdelaw.infer.engines.design import grid_mixes
+from spdelaw.infer.engines.candidates import is_rough, residual_correlation
+from spdelaw.infer.engines.design import ROUNDING, grid_mixes
 from spdelaw.infer.engines.filter_route import by_filter
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.engines.select import select
@@ -215,6 +218,8 @@ def by_statistics(observed: Observed, n_modes: int, model: Model) -> tuple[Fit |
     if s is None:
         return None, False
     check_change((s.square[1:] - 2.0 * s.cross + s.square[:-1]).max(), s.square.max())
+    if model.noise_word == "estimate" and s.outside > ROUNDING * s.energy:
+        return None, False
     has_more = s.outside > OUTSIDE_TOLERANCE * s.energy
     if model.nuisance != 0:
         mixes = has_more and grid_mixes(observed, n_modes)
@@ -240,7 +245,7 @@ def _may_be_noise(observed: Observed, s: Statistics, phi: Array) -> bool:
     """
     if s.n_values < FEW_VALUES:
         return True
-    return residual_correlation(observed, phi)[0] < CORRELATED
+    return residual_correlation(observed, phi)[0] < CORRELATED or is_rough(observed, phi.shape[1])
 
 
 def fit_statistics(s: Statistics, domain: AbstractDomain, model: Model) -> Fit:
@@ -307,8 +312,51 @@ class Exact(Engine):
     ) -> Law:
         """Law by sufficient statistics or by the filter, as the data allow."""
         with watched(run["progress"]):
-            fit = maximum_likelihood(observed, n_modes, model, self.threads)
-            return assemble(fit, observed, model, run["level"], self.profile)
+            sound, notes = without_bad_sensors(observed, n_modes, model)
+            fit = maximum_likelihood(sound, n_modes, model, self.threads)
+            fit = dataclasses.replace(fit, notes=(*notes, *fit.notes))
+            law = assemble(fit, sound, model, run["level"], self.profile)
+        if sound is observed:
+            return law
+        # The law predicts at a bad sensor as well, and knows the data that it was learned from.
+        numbers = {
+            **law.info["log_likelihood_of"],
+            "fingerprint": checksum(observed.fields, observed.reading),
+        }
+        law = law.with_info(log_likelihood_of=numbers, **observed.sizes)
+        return dataclasses.replace(law, points=observed.points)
+
+
+def without_bad_sensors(
+    observed: Observed, n_modes: int, model: Model
+) -> tuple[Observed, list[str]]:
+    """The data without sensors that contradict all others, and a sentence about each.
+
+    Not where sensors may differ: with one noise per point, or per value. Lazy data are not read.
+    """
+    if observed.is_lazy or np.ndim(model.observation_noise) or model.noise_word == "per_point":
+        return observed, []
+    bad = bad_sensors(np.asarray(observed.values), observed.basis(n_modes))
+    if not bad:
+        return observed, []
+    keep = np.array([m not in bad for m in range(len(observed.points))])
+    return observed.at_points(keep), [_sensor_note(observed, m, why) for m, why in bad.items()]
+
+
+def _sensor_note(observed: Observed, m: int, why: str) -> str:
+    place = observed.fields.isel({observed.fields.dims[-1]: m}).coords
+    where = {
+        str(place[name].attrs.get(ORIGINAL, name)): float(place[name])
+        for name in observed.domain.dims
+        if name in place
+    }
+    at = ", ".join(f"{name} {x:.6g}" for name, x in where.items())
+    other = " | ".join(f"(abs(data.{name} - {x:.6g}) > 1e-4)" for name, x in where.items())
+    return (
+        f"the sensor at {at} {why}: the fit leaves it out. Check it, and drop it from the data "
+        f"(in Python data.where({other})), or keep it with a noise of its own: "
+        "--observation-noise per_point, in Python observation_noise='per_point'"
+    )
 
 
 def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: int) -> Fit:
@@ -322,7 +370,11 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     noise_free_fit: Fit | None = None
-    if is_timeless and not np.any(model.known_variance) and model.noise_word != "estimate":
+    is_open = model.noise_word in ("auto", "estimate")
+    if is_open and len(observed.points) <= n_modes:
+        # No point to spare that would show whether there is noise: it is estimated.
+        return by_filter(observed, n_modes, model, threads=threads)
+    if is_timeless and (is_open or not np.any(model.known_variance)):
         noise_free_fit, is_all = by_statistics(observed, n_modes, model)
         if noise_free_fit is not None and is_all:
             return noise_free_fit

@@ -12,7 +12,7 @@ import numpy as np
 
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
-from spdelaw.infer.engines.candidates import residual_correlation
+from spdelaw.infer.engines.candidates import is_rough, residual_correlation
 from spdelaw.infer.engines.design import NO_CENTRE, Design, make_design
 from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
@@ -80,6 +80,8 @@ class FilterObjective(Objective):
         outside: mean square outside the modes where it is no part of the likelihood, else None.
         working: observation variance that stands for none; zero where rows determine the modes.
         noise_alternative: makes the objective whose noise is that of the modes alone.
+        lasting: correlation of sensor errors from one time to the next, which the law takes for
+            white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
         notes: reasons in words.
     """
 
@@ -90,6 +92,7 @@ class FilterObjective(Objective):
     outside: float | None = None
     working: float = 0.0
     noise_alternative: Callable[[], FilterObjective] | None = None
+    lasting: float = 0.0
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
@@ -253,7 +256,13 @@ class FilterObjective(Objective):
         n_modes = self.parametrisation.n_modes - self.design.n_nuisance
         density = self._density(fitted, unresolved)
         arguments = (fitted, n_modes, "filter", self.collapsed.n_values, unresolved, density)
-        return Fit(*arguments, notes=notes, decisions=self.decisions, seconds=seconds)
+        error = None
+        if self.lasting and self.polish:
+            c2, std = self.lasting**2, np.sqrt(fitted.state_space.observation_variance)
+            error = std * fitted.errors("observation")[0] * np.sqrt((1.0 + c2) / (1.0 - c2))
+        return Fit(
+            *arguments, point_error=error, notes=notes, decisions=self.decisions, seconds=seconds
+        )
 
     def _density(self, fitted: Estimate, unresolved: float) -> tuple[Any, Numbers]:
         """Log density of all values, or of the components where fields have none."""
@@ -290,8 +299,8 @@ def _has_equal_rows(gram: Array) -> bool:
 # ---------- Observation noise, inside the modes and in their residual
 #
 # Noise has one variance r, inside the modes and outside them, and is white in time. So r is that of
-# all values, unless the residual outside the modes is correlated in time, or the modes alone
-# contradict r: their score by log r, at the maximum for all values, is
+# all values, unless the residual outside the modes is correlated in time as finer modes are, or the
+# modes alone contradict r: their score by log r, at the maximum for all values, is
 #
 #     z = (d log p / d log r) / sqrt(-d2 log p / d(log r)^2)
 #
@@ -407,6 +416,16 @@ WORKING_VARIANCE = 1e-10
 FEW_POINTS_FACTOR = 100.0
 #: Share of the states that carry information about a noise learned from the modes alone.
 INSIDE_SHARE = 0.2
+LASTING_NOTE = (
+    "the errors of single sensors last from one time to the next (correlation {:.2f}): the law "
+    "takes them for white noise of the same variance, and fast modes for slower than they are; "
+    "--rest memory, in Python residual='memory', gives them their memory in forecasts"
+)
+NO_SPARE_NOTE = (
+    "there are as many modes as points: nothing shows the observation noise but the modes "
+    "themselves, from which it is estimated; fit fewer modes, or state it (such as "
+    "--observation-noise 0.1, in Python observation_noise=0.1)"
+)
 DECOUPLED_NOTE = (
     "too many modes for gaps that differ from path to path: each mode has its marginal "
     "likelihood, without the correlation of errors between modes"
@@ -472,6 +491,7 @@ class CondensedDesign(NamedTuple):
         centre: most of the mean, as coefficients, (N,); none for a mean of zero.
         notes: reasons in words.
         correlation: lag-one correlation of what the modes leave over, and its standard error.
+        is_rough: whether that is no smoother in space than errors of single sensors.
     """
 
     design: Design
@@ -479,6 +499,7 @@ class CondensedDesign(NamedTuple):
     centre: Array
     notes: list[str]
     correlation: Callable[[], tuple[float, float]]
+    is_rough: Callable[[], bool]
 
 
 def condense(observed: Observed, n_modes: int, model: Model) -> CondensedDesign:
@@ -497,7 +518,8 @@ def condense(observed: Observed, n_modes: int, model: Model) -> CondensedDesign:
     def correlation() -> tuple[float, float]:
         return residual_correlation(design.observed, design.basis, design.products)
 
-    return CondensedDesign(design, collapsed, centre, notes, correlation)
+    rough = functools.cache(functools.partial(is_rough, design.observed, design.basis.shape[1]))
+    return CondensedDesign(design, collapsed, centre, notes, correlation, rough)
 
 
 def build_objective(
@@ -515,7 +537,7 @@ def build_objective(
     none of these decisions depends on it.
     """
     given = given or condense(observed, n_modes, model)
-    design, collapsed, centre, notes, correlation = given
+    design, collapsed, centre, notes = given[:4]
     has_mean = model.mean == "constant"
     states = collapsed.n_states
     spare = collapsed.n_values - states
@@ -555,13 +577,15 @@ def build_objective(
 
     fixed_variance, is_open = design.known, model.noise_word == "auto"
     beyond = spare if observed.in_pieces else design.n_beyond
-    if is_open and fixed_variance is None and 0 < beyond >= collapsed.misfit / (NO_MISFIT * energy):
+    if fixed_variance is None and 0 < beyond >= collapsed.misfit / (NO_MISFIT * energy):
         # The modes hold the fields to rounding: a variance to estimate would run off to zero.
         fixed_variance = 0.0
     if fixed_variance is not None or spare <= 0 or design.n_nuisance or not design.rows_determine:
         problem = dataclasses.replace(candidate(fixed_variance), count=max(spare, states))
+        if fixed_variance is None and spare <= 0:
+            problem = dataclasses.replace(problem, notes=(*problem.notes, NO_SPARE_NOTE))
     else:
-        problem = _objective_with_noise(candidate, states, spare, is_open, correlation)
+        problem = _objective_with_noise(candidate, states, spare, is_open, given)
     return dataclasses.replace(problem, has_mean=has_mean)
 
 
@@ -570,7 +594,7 @@ def _objective_with_noise(
     states: float,
     spare: float,
     is_open: bool,
-    correlation_of_residual: Callable[[], tuple[float, float]],
+    given: CondensedDesign,
 ) -> FilterObjective:
     """The objective with as much observation noise as the residual of the modes shows."""
     every = candidate(None)
@@ -581,8 +605,16 @@ def _objective_with_noise(
             candidate(variance), outside=outside, count=INSIDE_SHARE * states
         )
 
-    correlation, error = correlation_of_residual()
+    correlation, error = given.correlation()
     compared = {"residual_correlation": correlation, "its_standard_error": error}
+    if outside > 0.0 and correlation > max(WHITE_RESIDUAL, 3.0 * error) and given.is_rough():
+        every = dataclasses.replace(
+            every,
+            count=spare,
+            lasting=correlation,
+            notes=(*every.notes, LASTING_NOTE.format(correlation)),
+        )
+        return every.decided(observation_noise=Decision(ALL, compared))
     if outside <= 0.0 or correlation > max(WHITE_RESIDUAL, 3.0 * error):
         return noise_inside(inside, is_open)
     problem = dataclasses.replace(
