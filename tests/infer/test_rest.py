@@ -67,7 +67,7 @@ def test_residual_is_another_word_for_rest():
     )
     np.testing.assert_array_equal(one.rest.decay, two.rest.decay)
     assert two.residual is two.rest
-    assert sl.fit(fields, HEAT.domain, 2, **words).residual.variance >= 0
+    assert sl.fit(fields, HEAT.domain, 2, residual="white", **words).residual.variance >= 0
 
 
 def test_bands_hold_what_they_say():
