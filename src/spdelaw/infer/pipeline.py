@@ -208,8 +208,7 @@ def fit(
     Args:
         data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
-        domain: where the fields live, for example ``sl.Interval(0, np.pi)``; without one it is
-            guessed from the coordinates, and a note of the law names it.
+        domain: where the fields live, such as ``sl.Interval(0, np.pi)``; None to guess it.
         n_modes: modes to report, or "auto" to choose by BIC.
         model: `spdelaw.Model`, what is assumed; its words can be passed one by one instead.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.

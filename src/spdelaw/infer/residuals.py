@@ -12,6 +12,7 @@ from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
 from spdelaw.law.observations import noisy_state_space, observed_for_law, smooth_fields, weights_of
 from spdelaw.law.residuals import AR1
+from spdelaw.processes.linear import Linear
 
 Array = np.ndarray
 
@@ -27,9 +28,11 @@ TESTED_VALUES = 2_000_000
 def with_residual(law: Law, observed: Observed, model: Model) -> Law:
     """The law with the memory of its residual: for "memory", or for "auto" where significant.
 
-    "auto" tests the first values of data in memory; lazy data are not read again for it.
+    "auto" tests the first values of data in memory by a linear smoother. It reads no lazy data
+    again, and leaves out nonlinear dynamics, whose smoother takes longer than their fit.
     """
-    if model.rest == "white" or (model.rest == "auto" and observed.is_lazy):
+    tests = isinstance(law.dynamics, Linear) and not observed.is_lazy
+    if model.rest == "white" or (model.rest == "auto" and not tests):
         return law
     n_paths, n_times = _tested(observed.n_paths, observed.times.shape[-1], len(observed.points))
     residuals, share = _residuals(law, observed.paths(slice(n_paths)).at_times(slice(n_times)))
