@@ -53,6 +53,8 @@ def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
     """`spdelaw.fit` with the answers that version 0.2 had for what is selected otherwise now."""
     if "terms" not in words and isinstance(words.get("engine", "exact"), str):
         words = {"mean": "zero"} | words
+        if not {"rest", "residual"} & set(words):
+            words["rest"] = "white"
         is_one_path = getattr(data, "sizes", {}).get("path", 1) == 1
         if is_one_path and "initial" not in words:
             words["initial"] = "deterministic"

@@ -2,8 +2,8 @@
 
 Run it with ``python -m benchmarks.bench_default_skill FOLDER``, where the folder holds
 ``ersstv5-2010-2020.nc`` (NOAA ERSST v5) and ``noaa-tmax-1990-1993.csv.gz`` (daily maxima of 137
-stations). Each law is ``sl.fit(past, prepare=...)`` of the first 65 % of a record, so its domain and
-number of modes are defaults as well; it forecasts from origins in the remainder. Damped
+stations). Each law is ``sl.fit(past, prepare=...)`` of the first 65 % of a record: its domain and
+number of modes are defaults as well. It forecasts from origins in the remainder. Damped
 persistence has one correlation per point, of the same past, and the same climatology.
 """
 

@@ -149,7 +149,7 @@ def _check_name(name: str, engine: Any) -> None:
         return
     options = engine_options(engine)
     if options is not None and name not in options:
-        expected = f"one of {', '.join(['domain', *DEFAULTS, *options])}"
+        expected = f"one of {', '.join([*DEFAULTS, *options])}"
         raise InputError(name, expected=expected, got=repr(name), fix="see help(spdelaw.fit)")
 
 
