@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parent
 OUTCOMES = {0: "met", MISSED: "missed", 2: "not run"}
 #: Studies over many data sets, trainings, and runs on data that are not part of the repository.
 BY_HAND = {
+    "bench_default_skill": "python -m benchmarks.bench_default_skill FOLDER, with real records",
     "bench_distributed": "python -m benchmarks.bench_distributed --gigabytes 30 --folder big",
     "bench_fields": "python -m benchmarks.bench_fields run CASE, then report",
     "bench_fill": "python -m benchmarks.bench_fill --data FOLDER, with real records",

@@ -54,9 +54,12 @@ def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
     if "terms" in words:
         words = {"noise": "parametric"} | words
     else:
-        start = {"initial": "deterministic"}
-        has_mean = isinstance(words.get("engine", "exact"), str)
-        words = start | ({"mean": "zero"} if has_mean else {}) | words
+        defaults = {"initial": "deterministic"}
+        if isinstance(words.get("engine", "exact"), str):
+            defaults["mean"] = "zero"
+            if not {"rest", "residual"} & set(words):
+                defaults["rest"] = "white"
+        words = defaults | words
     return sl.fit(data, *how, **words)
 
 

@@ -6,6 +6,7 @@ from tests.fitted import INTERVAL
 from tests.infer.recovery import same_law
 
 import spdelaw as sl
+from spdelaw.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 QUICK = {"mean": "zero", "nuisance": 0}
@@ -61,3 +62,33 @@ def test_times_without_any_value_are_no_part_of_a_fit(words):
     assert log_likelihoods[0] == pytest.approx(log_likelihoods[1], rel=1e-10)
     late = sl.fit(hidden.where(hidden.time > 0), INTERVAL, 2, **words)
     assert late.times[0] == hidden.time[0]  # where paths start
+
+
+# -- a fit without a domain guesses it --------------------------------------------------------
+
+
+def test_the_domain_of_labelled_fields_is_guessed_and_named():
+    equation = sl.catalogue.heat(n_modes=2)
+    fields = sl.simulate(equation, 10, np.linspace(0, 1, 11), np.linspace(0, np.pi, 9), seed=0)
+    guessed, stated = sl.fit(fields, n_modes=2), sl.fit(fields, equation.domain, 2)
+    assert guessed.domain == equation.domain
+    assert guessed.preparation is None
+    assert guessed.parameters.identical(stated.parameters)
+    note = f"domain guessed from the coordinates: {equation.domain}; pass domain= for another"
+    assert guessed.info["warnings"][0] == note
+    renamed = sl.fit(fields.rename(x="depth"), n_modes=2)
+    np.testing.assert_allclose(renamed.parameters.eigenvalue, guessed.parameters.eigenvalue)
+
+
+def test_a_bare_array_with_points_has_a_domain():
+    values = np.random.default_rng(0).standard_normal((40, 12))
+    times = np.arange(40.0)
+    points = np.random.default_rng(1).uniform(size=(12, 2))
+    on_line = sl.fit(values, n_modes=2, times=times, points=np.arange(12.0))
+    assert on_line.domain == sl.Interval(0, 11, "neumann")
+    assert isinstance(sl.fit(values, n_modes=2, times=times, points=points).domain, sl.Box)
+    grid = values.reshape(40, 4, 3)
+    on_grid = sl.fit(grid, n_modes=2, times=times, points=(np.arange(4.0), np.arange(3.0)))
+    assert on_grid.domain == sl.Box((0, 3), (0, 2), boundary="neumann")
+    with pytest.raises(InputError, match="points="):
+        sl.fit(values, n_modes=2)

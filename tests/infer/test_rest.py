@@ -67,7 +67,7 @@ def test_residual_is_another_word_for_rest():
     )
     np.testing.assert_array_equal(one.rest.decay, two.rest.decay)
     assert two.residual is two.rest
-    assert sl.fit(fields, HEAT.domain, 2, **words).residual.variance >= 0
+    assert sl.fit(fields, HEAT.domain, 2, residual="white", **words).residual.variance >= 0
 
 
 def test_bands_hold_what_they_say():
@@ -97,3 +97,28 @@ def test_gaps_are_filled_better_than_with_a_white_rest():
     assert error[0] < 0.8**2 * error[1]
     chaos = fit(fields.isel(time=slice(60)), engine="chaos")
     assert chaos.rest is not None
+
+
+def test_the_default_is_auto_and_the_law_says_what_it_assumes():
+    slow = sl.fit(with_residual(2, TIMES, 0.4, 0.1, 0.02), HEAT.domain, 2, nuisance=0)
+    white = sl.fit(with_residual(2, TIMES, 1.0, 0.0, 0.02), HEAT.domain, 2, nuisance=0)
+    assert slow.info["rest"]["word"] == white.info["rest"]["word"] == "auto"
+    assert slow.info["assumed"].endswith("residual with memory at each point")
+    assert white.info["assumed"].endswith("one observation noise, residual white")
+    assert f"assumed: {white.info['assumed']}" in repr(white)
+
+
+def test_no_memory_of_rounding():
+    """Complete fields in the modes leave rounding, which is alike in time."""
+    law = sl.fit(sl.simulate(HEAT, 20, seed=0), HEAT.domain, 2)
+    assert law.info["rest"]["share"] < 1e-8
+    assert law.rest is None
+
+
+def test_the_test_looks_at_some_values_and_the_memory_is_learned_from_all(monkeypatch):
+    fields = with_residual(4, TIMES[:200], 0.4, 0.1, 0.02)
+    whole = fit(fields, "auto")
+    monkeypatch.setattr("spdelaw.infer.residuals.TESTED_VALUES", 150 * fields.sizes["x"])
+    some = fit(fields, "auto")
+    assert some.info["rest"]["correlation"] != whole.info["rest"]["correlation"]
+    np.testing.assert_array_equal(some.rest.decay, whole.rest.decay)

@@ -361,7 +361,7 @@ def skill(
         first: times before the first origin, as a number or as a share of all.
         refits: how often all is learned anew, evenly over the origins.
         most_origins: spread evenly where the data have more.
-        rest: as in `spdelaw.Model`, but "auto" by default.
+        rest: as in `spdelaw.Model`.
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.

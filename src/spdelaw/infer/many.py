@@ -35,7 +35,7 @@ from spdelaw.law.law import Law
 # ---------- A fit as an object with parameters, in scikit-learn's style
 
 
-#: Arguments of `fit` that have a default, with it, and the words of a model; ``domain`` has none.
+#: Arguments of `fit` that have a default, with it, and the words of a model.
 DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(fit).parameters.items()
@@ -52,8 +52,8 @@ class Learner:
     `spdelaw.skill`.
 
     Args:
-        domain: where the fields live.
-        n_modes: as in `spdelaw.fit`.
+        domain: as in `spdelaw.fit`.
+        n_modes: likewise.
         settings: other keywords of `spdelaw.fit`, those of the engine included. Data come as
             labelled fields, so ``times`` and ``points`` are not among them.
 
@@ -73,10 +73,10 @@ class Learner:
     law_: Law
 
     def __init__(
-        self, domain: AbstractDomain, n_modes: int | str = "auto", **settings: Any
+        self, domain: AbstractDomain | None = None, n_modes: int | str = "auto", **settings: Any
     ) -> None:
         """Keep the settings; ``fit`` checks their values."""
-        self._settings: dict[str, Any] = {"domain": domain, **DEFAULTS, "n_modes": n_modes}
+        self._settings: dict[str, Any] = {**DEFAULTS, "domain": domain, "n_modes": n_modes}
         self.set_params(**settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Learner:
 
 
 def _check_name(name: str, engine: Any) -> None:
-    if name in DEFAULTS or name == "domain":
+    if name in DEFAULTS:
         return
     if name in ADAPTER:
         expected = "labelled fields, which know it"
@@ -149,7 +149,7 @@ def _check_name(name: str, engine: Any) -> None:
         return
     options = engine_options(engine)
     if options is not None and name not in options:
-        expected = f"one of {', '.join(['domain', *DEFAULTS, *options])}"
+        expected = f"one of {', '.join([*DEFAULTS, *options])}"
         raise InputError(name, expected=expected, got=repr(name), fix="see help(spdelaw.fit)")
 
 

@@ -76,8 +76,8 @@ class Model:
             concern the initial mean.
         rest: model of the residual outside the modes: "white", "memory" (one decay rate and
             variance per point, estimated after the law and used in forecasts and reconstructions),
-            or "auto" (memory where residuals are clearly correlated in time). `spdelaw.fit` also
-            takes it as ``residual``.
+            or "auto" (memory where residuals are clearly correlated in time; tested for linear
+            laws of data that are not lazy). `spdelaw.fit` also takes it as ``residual``.
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -95,7 +95,7 @@ class Model:
     forcing: Any = None
     season: Season | None = None
     mean: Any = "auto"
-    rest: str = "white"
+    rest: str = "auto"
 
     def __post_init__(self) -> None:
         """Check every word before any work."""

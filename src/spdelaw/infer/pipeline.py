@@ -24,6 +24,7 @@ from spdelaw.data.observed import (
 )
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import hints
+from spdelaw.data.recognise import guess_source
 from spdelaw.data.summary import checksum, labels_of
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError, SpdeLawError
@@ -38,7 +39,7 @@ from spdelaw.infer.residuals import with_residual
 from spdelaw.infer.semilinear.engine import ASSUMED, SemilinearEngine
 from spdelaw.infer.semilinear.layout import by_field
 from spdelaw.infer.uncertainty import bootstrap as run_bootstrap
-from spdelaw.law.law import Law
+from spdelaw.law.law import Law, assumed
 from spdelaw.law.observations import VALUE_NOISE
 from spdelaw.law.parameters import Quantity, interval_table
 from spdelaw.processes.forcing import Forcing
@@ -189,7 +190,7 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 
 def fit(
     data: Any,
-    domain: AbstractDomain,
+    domain: AbstractDomain | None = None,
     n_modes: int | str = "auto",
     model: Model | None = None,
     *,
@@ -207,7 +208,7 @@ def fit(
     Args:
         data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
-        domain: where the fields live, for example ``sl.Interval(0, np.pi)``.
+        domain: where the fields live, such as ``sl.Interval(0, np.pi)``; None to guess it.
         n_modes: modes to report, or "auto" to choose by BIC.
         model: `spdelaw.Model`, what is assumed; its words can be passed one by one instead.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
@@ -229,8 +230,12 @@ def fit(
         >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
         array([ 1.,  4.,  9., 16.])
     """
-    check_domain(domain)
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    data_notes = []
+    if domain is None:
+        domain, prepare, adapter = _guessed(data, prepare, adapter)
+        data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
+    check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
@@ -249,7 +254,7 @@ def fit(
     run |= {"executor": executor, "progress": progress}
     executor = as_executor(executor)
     # The memory of the residuals is a second stage, after any engine.
-    requested_model, model = model, dataclasses.replace(model, rest="white")
+    requested_model, model = model, dataclasses.replace(model, rest=WORDS["rest"])
     engine.check(model, whole("bootstrap", bootstrap, 0))
     if model.value_noise is not None:
         _check_value_noise(engine, bootstrap)
@@ -281,9 +286,9 @@ def fit(
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
     describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
-    data_warnings = _collect_warnings(observed, describes_mean or "mean" in law.parameters)
-    if data_warnings or notes:
-        law = law.with_info(warnings=[*data_warnings, *notes, *law.info.get("warnings", [])])
+    data_notes += _collect_warnings(observed, describes_mean or "mean" in law.parameters)
+    if data_notes or notes:
+        law = law.with_info(warnings=[*data_notes, *notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
@@ -291,7 +296,8 @@ def fit(
     law = law if mean is None else with_known_mean(law, mean, raw)
     if full_record.times.shape != raw.times.shape:  # it is the law at all times of the data
         law = dataclasses.replace(law, times=np.unique(full_record.times))
-    return _with_clock_and_preparation(law, observed)
+    law = _with_clock_and_preparation(law, observed)
+    return law.with_info(assumed=assumed(law))
 
 
 def _data_with_value_noise(
@@ -320,6 +326,22 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
         return
     expected = "the exact engine alone, where each value has its own standard deviation"
     raise InputError("observation_noise", expected=expected, got=got, fix=fix)
+
+
+def _guessed(
+    data: Any, prepare: Preparation | None, adapter: dict[str, Any]
+) -> tuple[AbstractDomain, Preparation | None, dict[str, Any]]:
+    """A domain for the data, as the shell guesses it, and how to prepare and read them."""
+    if isinstance(data, Observed):
+        return data.domain, prepare, adapter
+    if "points" in adapter:
+        domain, _ = guess_source(data, None, **adapter)
+        return domain, prepare, adapter
+    stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
+    given = dataclasses.replace(prepare or Preparation(), **stated)
+    domain, guessed = guess_source(data, given)
+    has_steps = dataclasses.replace(guessed, variable=None) != Preparation()
+    return domain, guessed if has_steps or prepare or stated else None, adapter
 
 
 def check_domain(domain: Any) -> None:

@@ -19,7 +19,12 @@ from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.errors import InputError
 from spdelaw.law import derived, likelihood, parameters, prediction
 from spdelaw.law.derived import kl_divergence
-from spdelaw.law.observations import forecast_times, prepare_for_law, subtract_mean_and_forcing
+from spdelaw.law.observations import (
+    VALUE_NOISE,
+    forecast_times,
+    prepare_for_law,
+    subtract_mean_and_forcing,
+)
 from spdelaw.law.parameters import over_parameters
 from spdelaw.law.provenance import Provenance
 from spdelaw.law.residuals import AR1, White
@@ -93,6 +98,7 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     facts = [
         f"engine {info.engine}, {info.n_paths} paths, log-likelihood {info.log_likelihood:.6g}"
     ]
+    facts.append(f"assumed: {assumed(law)}")
     if "drift" in p:
         facts.append(
             f"modes coupled: drift {info.drift}, noise {info.noise}; matrices in .parameters"
@@ -117,6 +123,27 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     notes += [f"note: {note}" for note in info.notes]
     title = f"Law of {law.n_modes} modes on {law.domain}"
     return title, facts, header, rows[:MOST_ROWS], notes
+
+
+#: Mean of a law in words.
+MEANS = {"zero": "mean zero", "constant": "mean estimated", "known": "mean known"}
+
+
+def assumed(law: Law) -> str:
+    """What the law takes for granted, in one line: modes, mean, initial state, noise, residual."""
+    info, noise = law.info, law.observation_variance
+    nuisance = f" and {info.n_nuisance} nuisance modes" if info.n_nuisance else ""
+    parts = [f"{law.n_modes} mode{'s' if law.n_modes > 1 else ''}{nuisance}"]
+    parts += [MEANS[info.mean]] if info.mean in MEANS else []
+    parts.append(f"initial state {law.initial.kind}")
+    if info.get("observation_noise") == VALUE_NOISE:
+        parts.append("observation noise known for each value")
+    elif noise.ndim:
+        parts.append("observation noise of each point")
+    else:
+        parts.append("one observation noise" if noise > 0 else "no observation noise")
+    parts.append("residual white" if law.rest is None else "residual with memory at each point")
+    return ", ".join(parts)
 
 
 def _mode_rows(law: Law) -> tuple[list[str], list[list[str]], str]:
@@ -186,7 +213,7 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: what was estimated, with its covariance.
         statistics: sums over the data, with which `spdelaw.update` goes on.
-        rest: memory of the residual, where ``rest="memory"`` detected it; used by
+        rest: memory of the residual, where the fit detected it; used by
             `reconstruct` and `forecast`, not by `log_likelihood`.
         preparation: what was done to the data first. Data that come in are prepared likewise;
             `sample`, `reconstruct` and `forecast` come back in the units of the data.

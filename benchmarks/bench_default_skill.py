@@ -1,0 +1,188 @@
+"""Forecasts of a default fit beside damped persistence and climatology, with the bands' coverage.
+
+Run it with ``python -m benchmarks.bench_default_skill FOLDER``, where the folder holds
+``ersstv5-2010-2020.nc`` (NOAA ERSST v5) and ``noaa-tmax-1990-1993.csv.gz`` (daily maxima of 137
+stations). Each law is ``sl.fit(past, prepare=...)`` of the first 65 % of a record: its domain and
+number of modes are defaults as well. It forecasts from origins in the remainder. Damped
+persistence has one correlation per point, of the same past, and the same climatology.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+import spdelaw as sl
+from benchmarks._timing import table, versions, write_results
+
+COMMAND = "python -m benchmarks.bench_default_skill FOLDER"
+PAST = 0.65
+#: Largest RMSE relative to damped persistence, and the share of values inside 95 % bands.
+MOST_RELATIVE, COVERAGE = 1.03, (0.90, 0.98)
+
+Array = np.ndarray
+
+
+class Case(NamedTuple):
+    """A record (time, ...), how it is prepared, steps ahead, and steps between origins."""
+
+    record: xr.DataArray
+    anomalies: str
+    leads: tuple[int, ...]
+    stride: int
+
+
+def cases(folder: Path) -> dict[str, Case]:
+    """Monthly sea-surface temperature of two boxes and the globe, daily station maxima."""
+    sst = xr.open_dataset(folder / "ersstv5-2010-2020.nc")["sst"].load()
+    months = ("month", (1, 3, 6, 12), 1)
+    pacific = sst.sel(lat=slice(30, -30), lon=slice(120, 290))
+    atlantic = sst.sel(lat=slice(60, 0), lon=slice(280, 350))
+    stations = sl.from_table(
+        pd.read_csv(folder / "noaa-tmax-1990-1993.csv.gz"),
+        time="date", value="tmax", station="station", lon="lon", lat="lat",
+    )  # fmt: skip
+    return {
+        "SST, tropical Pacific": Case(pacific, *months),
+        "SST, North Atlantic": Case(atlantic, *months),
+        "SST, globe": Case(sst, *months),
+        "station Tmax": Case(stations, "dayofyear", (1, 2, 3), 7),
+    }
+
+
+def main() -> int:
+    """All cases, and one table of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="part of the name of a case")
+    given = parser.parse_args()
+    results = {name: _run(case) for name, case in cases(given.folder).items() if given.only in name}
+    document = {"command": COMMAND, "versions": versions("numpy", "scipy", "xarray")}
+    markdown = _markdown(results)
+    if not given.only:
+        write_results("default_skill", document | {"cases": results}, markdown)
+    print(markdown)
+    return 0 if all(row["holds"] for case in results.values() for row in case["leads"]) else 1
+
+
+def _run(case: Case) -> dict[str, Any]:
+    record = case.record.transpose("time", ...)
+    start = round(PAST * record.sizes["time"])
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepare = sl.Preparation(anomalies=case.anomalies)
+        law = sl.fit(record.isel(time=slice(start)), prepare=prepare)
+    seconds = time.process_time() - began
+    values = record.values.reshape(record.sizes["time"], -1).astype(float)
+    climate = _climatology(values, record.time.to_index(), start, case.anomalies)
+    away = values - climate
+    factor = _correlation(away[:start])
+    errors: dict[int, list[Array]] = {k: [] for k in case.leads}
+    for origin in range(start, len(values) - max(case.leads) + 1, case.stride):
+        rows = [origin - 1 + k for k in case.leads]
+        history = record.isel(time=slice(max(0, origin - start), origin))
+        forecast = _like(law.forecast(history, record.time.values[rows]), record)
+        for i, (k, row) in enumerate(zip(case.leads, rows, strict=True)):
+            mean, std = (forecast[name].isel(time=i).values.ravel() for name in ("mean", "std"))
+            errors[k].append(
+                np.stack(
+                    [
+                        values[row] - mean,
+                        1.96 * std,
+                        away[row] - factor**k * away[origin - 1],
+                        away[row],
+                    ]
+                )
+            )
+    scores = [_scores(k, np.concatenate(errors[k], axis=1)) for k in case.leads]
+    about = {"seconds": seconds, "law": law.info["assumed"], "domain": str(law.domain)}
+    return about | {"n_origins": len(errors[case.leads[0]]), "leads": scores}
+
+
+def _like(forecast: xr.Dataset, record: xr.DataArray) -> xr.Dataset:
+    """A forecast without its path, in the order of the record's dims and coordinates."""
+    space = [dim for dim in record.dims if dim != "time"]
+    one = forecast.isel(path=0).transpose("time", *space)
+    orders = {dim: record[dim].values for dim in space if dim in one.indexes}
+    return one.sel(orders, method="nearest") if len(space) > 1 else one
+
+
+def _climatology(values: Array, dates: pd.DatetimeIndex, start: int, kind: str) -> Array:
+    """Monthly means, or mean and three harmonics of the year, of the first times of each point."""
+    if kind == "month":
+        columns = [dates.month == month for month in range(1, 13)]
+    else:
+        phase = 2.0 * np.pi * np.asarray(dates.day_of_year) / 365.25
+        columns = [np.ones(len(dates))]
+        columns += [wave(h * phase) for h in (1, 2, 3) for wave in (np.cos, np.sin)]
+    design = np.stack([np.asarray(column, float) for column in columns], axis=1)
+    climate = np.full(values.shape, np.nan)
+    for j in range(values.shape[1]):
+        given = np.isfinite(values[:start, j])
+        if given.sum() > len(columns):
+            past = design[:start][given], values[:start, j][given]
+            climate[:, j] = design @ np.linalg.lstsq(*past, rcond=None)[0]
+    return climate
+
+
+def _correlation(past: Array) -> Array:
+    """Least-squares factor of each point from one step to the next."""
+    pairs = np.isfinite(past[1:] * past[:-1])
+    product = np.where(pairs, past[1:] * past[:-1], 0.0).sum(0)
+    square = np.where(pairs, past[:-1] ** 2, 0.0).sum(0)
+    return np.clip(product / np.where(square > 0, square, 1.0), 0.0, 1.0)
+
+
+def _scores(lead: int, rows: Array) -> dict[str, Any]:
+    law, band, damped, climate = rows[:, np.isfinite(rows).all(0)]
+    rmse = {
+        name: float(np.sqrt(np.mean(error**2)))
+        for name, error in (("law", law), ("damped", damped), ("climatology", climate))
+    }
+    inside = float(np.mean(np.abs(law) <= band))
+    ratio = rmse["law"] / rmse["damped"]
+    holds = ratio <= MOST_RELATIVE and COVERAGE[0] <= inside <= COVERAGE[1]
+    return {"lead": lead, **rmse, "ratio": ratio, "inside": inside, "n": law.size, "holds": holds}
+
+
+def _markdown(results: dict[str, Any]) -> str:
+    header = ["record", "lead", "default law", "damped persistence", "climatology"]
+    header += ["law / damped", "inside 95 %", "holds"]
+    rows = [
+        [
+            name,
+            str(r["lead"]),
+            *(f"{r[key]:.3f}" for key in ("law", "damped", "climatology", "ratio")),
+            f"{100 * r['inside']:.1f} %",
+            "yes" if r["holds"] else "no",
+        ]
+        for name, case in results.items()
+        for r in case["leads"]
+    ]
+    laws = [
+        f"- {name}: {case['domain']}; {case['law']}; {case['n_origins']} origins, "
+        f"{case['seconds']:.0f} s of CPU for the fit"
+        for name, case in results.items()
+    ]
+    intro = (
+        f"`{COMMAND}`\n\nRMSE of `sl.fit(past, prepare=...)` with all defaults, fitted once to the "
+        f"first {100 * PAST:.0f} % of a record and forecasting from the remainder; leads in months "
+        f"or days. A row holds where the RMSE is at most {MOST_RELATIVE} times that of damped "
+        f"persistence per point, and mean ± 1.96 std hold {100 * COVERAGE[0]:.0f} to "
+        f"{100 * COVERAGE[1]:.0f} % of the values."
+    )
+    parts = ["# Skill of the defaults", intro, table(header, rows), "\n".join(laws)]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
