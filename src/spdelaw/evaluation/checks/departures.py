@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -207,6 +207,7 @@ class TestResult:
         gain: nats that a law without it promises on these data.
         detail: a number that a sentence may quote.
         numbers: how many such a law has more.
+        place: where it is, in words that a sentence may quote.
     """
 
     test: str
@@ -215,6 +216,7 @@ class TestResult:
     gain: float = 0.0
     detail: float = float("nan")
     numbers: float = 0.0
+    place: str = ""
 
     @property
     def expected_gain(self) -> float:
@@ -543,35 +545,6 @@ def _beta_binomial(k: int, n: int, p: float, variance: float) -> float:
     return float(min(1.0, 2.0 * min(law.cdf(k), law.sf(k - 1))))
 
 
-# ---------- Periods of dated records: the day and the year
-
-
-#: Lengths of a day in the units that dates are counted in.
-DAYS = {"weeks": 1 / 7, "days": 1.0, "hours": 24.0, "minutes": 1440.0, "seconds": 86400.0}
-YEAR = 365.2425
-#: Periods that a record must last, and fewest steps in one.
-PERIODS_IN_RECORD, PERIOD_STEPS = 2.0, 4.0
-
-
-class Period(NamedTuple):
-    """A period of the calendar in the unit of the times."""
-
-    name: str
-    length: float
-
-
-def periods_of(times: Array, clock: Mapping[str, Any]) -> list[Period]:
-    """Periods that times with dates resolve, and last long enough for."""
-    unit, _, since = str(clock.get("units", "")).partition(" since ")
-    if not since or unit not in DAYS:
-        return []
-    step, span = float(np.median(np.diff(times, axis=-1))), float(np.ptp(times))
-    both = (Period("of the day", DAYS[unit]), Period("of the year", YEAR * DAYS[unit]))
-    return [
-        p for p in both if span >= PERIODS_IN_RECORD * p.length and step * PERIOD_STEPS <= p.length
-    ]
-
-
 # ---------- Terms of a nonlinear drift: projections ``<g(u), h_n>`` of powers and products
 
 
@@ -590,13 +563,15 @@ def nonlinear_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
     return (*POWERS, *slopes)
 
 
-def projections(state: Array, observed: Observed, domain: AbstractDomain) -> Array:
+def projections(
+    state: Array, observed: Observed, domain: AbstractDomain, terms: tuple[str, ...]
+) -> Array:
     """Each term of states (P, T, N) on the modes, some rows at a time; (terms, P, T, N).
 
-    On an interval or a box products are exact; elsewhere they are those at the points of the data.
+    On an interval or a box products are exact; elsewhere `POWERS` are those at the points of the
+    data.
     """
     rows = state.reshape(-1, state.shape[-1])
-    terms = nonlinear_terms(domain, rows.shape[-1])
     exact = None if terms == POWERS else bind(terms, domain, rows.shape[-1])
     basis = observed.basis(rows.shape[-1]) if exact is None else exact.analysis
     out, step = np.empty((len(terms), *rows.shape)), max(1, BLOCK_VALUES // len(basis))
