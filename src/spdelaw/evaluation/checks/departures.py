@@ -298,22 +298,25 @@ def lag_one(series: list[Series | None]) -> float:
 
 
 def normality(series: list[Series | None]) -> TestResult:
+    """Whether the errors of each series are normal."""
+    return TestResult(
+        "normality", np.array([np.nan if s is None else normal_p(s.e) for s in series])
+    )
+
+
+def normal_p(e: Array) -> float:
     """Neyman's smooth test: ``sum_k (sum_i g_k(e_i))^2 / (n Var g_k)`` is chi-squared.
 
     ``g_k`` are Legendre polynomials of ``2 ndtr(e) - 1`` of degree 2 and 3, less their part along
     ``e^2 - 1`` and ``e``, which an estimated variance and mean take out. They grow slowly, so the
     test keeps its level far out, where those of skewness and kurtosis do not; single values far
-    out are `outliers`.
+    out are outliers.
     """
-    p = np.full(len(series), np.nan)
-    for i, one in enumerate(series):
-        if one is not None:
-            e, u = one.e, 2.0 * scipy.special.ndtr(one.e) - 1.0
-            even = np.sqrt(5.0) * (1.5 * u**2 - 0.5) - EVEN * (e**2 - 1.0) / np.sqrt(2.0)
-            odd = np.sqrt(7.0) * (2.5 * u**3 - 1.5 * u) - ODD * e
-            total = even.sum() ** 2 / (1.0 - EVEN**2) + odd.sum() ** 2 / (1.0 - ODD**2)
-            p[i] = scipy.special.chdtrc(2, total / one.n)
-    return TestResult("normality", p)
+    u = 2.0 * scipy.special.ndtr(e) - 1.0
+    even = np.sqrt(5.0) * (1.5 * u**2 - 0.5) - EVEN * (e**2 - 1.0) / np.sqrt(2.0)
+    odd = np.sqrt(7.0) * (2.5 * u**3 - 1.5 * u) - ODD * e
+    total = even.sum() ** 2 / (1.0 - EVEN**2) + odd.sum() ** 2 / (1.0 - ODD**2)
+    return float(scipy.special.chdtrc(2, total / len(e)))
 
 
 def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> TestResult:

@@ -21,9 +21,9 @@ Array = np.ndarray
 
 #: Tasks in which rivals are given enough to predict.
 TASKS_WITH_RIVALS = ("forecast", "gaps")
-#: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors, and
-#: nats per value behind the best rival, where predictions hold.
-BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.08, 0.05), 0.05
+#: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors or as
+#: much again, and nats per value behind the best rival, where predictions hold.
+BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.06, 0.02), 0.05
 #: Standard error of a share from too few paths or stretches of time to estimate it.
 UNKNOWN_ERROR, FEWEST_UNITS = 0.05, 4
 
@@ -102,4 +102,4 @@ def _excess(coverage: Array) -> float:
     """By how much the worst share is off beyond its tolerance and two standard errors."""
     share, error = coverage
     off = np.abs(share - np.array(LEVELS) / 100)
-    return float(np.max(off - 2.0 * error - BAND_TOLERANCE))
+    return float(np.max(off - np.minimum(2.0 * error, BAND_TOLERANCE) - BAND_TOLERANCE))

@@ -18,7 +18,7 @@ import scipy
 from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import BOUNDARIES, Interval
-from spdelaw.evaluation.checks.departures import Series, TestResult
+from spdelaw.evaluation.checks.departures import Series, TestResult, normal_p
 from spdelaw.evaluation.checks.errors import Errors
 from spdelaw.evaluation.scores import ENOUGH_PATHS, units_of
 from spdelaw.law.law import Law
@@ -192,7 +192,8 @@ def outliers(
     single = wrong & alone & (outside_far == outside_far.max(-1, keepdims=True))
     rows = in_modes | wrong.any(-1)
     nothing, n_rows = np.full(n_series, np.nan), int(rows.sum())
-    if not 2.0 * p < OUTLIER_RATE or n_rows > max(MOST_OUTLIERS * rows.size, FEW_OUTLIERS):
+    many = n_rows > max(MOST_OUTLIERS * rows.size, FEW_OUTLIERS)
+    if not 2.0 * p < OUTLIER_RATE or many or _has_tail(series, rows):
         return TestResult("outliers", nothing), np.zeros_like(rows), np.zeros_like(single)
     path, time = np.unravel_index(np.argmax(np.maximum(far, outside_far.max(-1)) * rows), far.shape)
     point = int(single[path, time].argmax()) if single[path, time].any() else None
@@ -218,6 +219,15 @@ def _far_out(e: Array, floor: float = 1e-300) -> tuple[float, Array]:
     tail = scipy.special.betainc(0.5 * (n[tested] - 1), 0.5, np.clip(1.0 - share, 0.0, 1.0))
     middle = np.nanmedian(np.abs(np.where(tested, e, np.nan)[:, tested])) / NORMAL_MEDIAN
     return float((n[tested] * tail).min()), size * tested / max(middle, floor)
+
+
+def _has_tail(series: list[Series | None], rows: Array) -> bool:
+    """Whether the errors of other rows are not normal either."""
+    spoilt = rows.copy()
+    spoilt[:, 1:] |= rows[:, :-1]
+    others = [one.e[~spoilt[one.at]] for one in series if one is not None]
+    p = [normal_p(e / np.sqrt(np.mean(e**2))) for e in others if len(e) >= FEWEST_VALUES]
+    return len(p) * min(p, default=1.0) < OUTLIER_RATE
 
 
 def _is_outlier(size: Array, n: int) -> Array:

@@ -39,11 +39,10 @@ CAUSES = (
     *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
     "outside the modes",
 )
-#: Tests that see the same thing: uneven noise, uneven drift, a change, values far out.
+#: Tests that see the same thing: uneven noise or drift, a mean that moves, values far out.
 SAME = (
-    ("growth", "noise change", "noise season", "bend"),
+    ("growth", "noise change", "drift change", "noise season", "bend"),
     ("trend", "season", "drift change"),
-    ("drift change", "noise change"),
     ("outliers", "outside the modes", "point noise"),
 )
 #: Tests that the modes of another domain explain, where fewer squares lie outside these.
@@ -140,8 +139,9 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
     if test.endswith("change"):
         what = "drift" if test.startswith("drift") else "noise"
         last = float(np.max(suite.errors.observed.times))
-        part = f"select={{'time': [{d.detail:.6g}, {last:.6g}]}}"
-        return f"the {what} changes at time {d.detail:.4g}", f"prepare=sl.Preparation({part})"
+        shell = f"--select time={d.detail:.6g}:{last:.6g}"
+        python = f"prepare=sl.Preparation(select={{'time': [{d.detail:.6g}, {last:.6g}]}})"
+        return f"the {what} changes at time {d.detail:.4g}", f"{shell}, in Python {python}"
     if test == "coupling":
         return f"other modes drive {where}", "drift='dense'"
     if test == "correlation":
@@ -166,10 +166,8 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
     if test == "bend":
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
         more = (d.place, "u^3") if d.place == "u^2" and "u^3" not in has else (d.place,)
-        return (
-            f"the drift bends: it lacks a term {d.place}",
-            f"sl.discover(...) or terms={(*has, *more)}",
-        )
+        cause = f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
+        return cause, f"--terms {','.join((*has, *more))}, in Python terms={(*has, *more)}"
     return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
 
 
@@ -223,9 +221,13 @@ def _transform(suite: Suite) -> str:
 
 def _domain_text(domain: Interval | Box) -> str:
     if isinstance(domain, Interval):
-        return f"domain=sl.Interval({domain.a:.6g}, {domain.b:.6g}, '{domain.boundary}')"
-    sides = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in domain.sides)
-    return f"domain=sl.Box({sides}, boundary='{domain.boundary[0]}')"
+        a, b, word = f"{domain.a:.6g}", f"{domain.b:.6g}", domain.boundary
+        shell = f"--domain interval --bounds {a} {b} --boundary {word}"
+        return f"{shell}, in Python domain=sl.Interval({a}, {b}, '{word}')"
+    word, sides = domain.boundary[0], [[float(f"{x:.6g}") for x in side] for side in domain.sides]
+    shell = f"--domain box --sides {','.join(f'{x:g}' for side in sides for x in side)}"
+    python = f"domain=sl.Box({', '.join(map(str, sides))}, boundary='{word}')"
+    return f"{shell} --boundary {word}, in Python {python}"
 
 
 def _nats(gain: float) -> str:

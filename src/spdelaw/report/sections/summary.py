@@ -68,7 +68,7 @@ WIDEST, UNDETERMINED = 10.0, 3.0
 DO_NOT_RELY = "Do not rely on these intervals: the model does not fit the data"
 #: Where the model departs from the data and its predictions hold nevertheless.
 PREDICTIONS_HOLD = "Predictions hold; intervals of parameters are too narrow"
-#: Short answer and mood by the first words of `Scorecard.answer`.
+#: Short answer and mood by `Scorecard.answer`.
 SHORT_ANSWERS = {
     "fits": ("Yes", "good"),
     "departs but predictions hold": ("Not exactly, but its predictions hold", "fair"),
@@ -187,6 +187,8 @@ def _judged_intervals(law: Law) -> dict[str, Array]:
 def _fits(data: ReportData) -> Answer:
     short, mood = SHORT_ANSWERS.get(data.card.answer, ("No", "bad"))
     sentences = text_of(data, "fits", inf=np.inf)
+    if data.card.answer.startswith("departs") and data.card.impact is not None:
+        sentences.insert(1, _sentence(data.card.verdict.rpartition("; ")[2]))
     return Answer("Does the model fit?", short, sentences, mood)
 
 
