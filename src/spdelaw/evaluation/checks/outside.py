@@ -154,6 +154,8 @@ def _point_noise(squares: OutsideSquares, nothing: Array, observed: Observed) ->
 
 #: Rate at which values are taken as outliers, and the largest share of rows: more are a tail.
 OUTLIER_RATE, MOST_OUTLIERS, FEW_OUTLIERS = 1e-3, 0.01, 3
+#: Rows that an outlier spoils.
+OUTLIER_ROWS = 3
 #: Share of the squares of a row from which on one value explains them.
 MOST_OF_ROW = 0.8
 #: Median of the size of a standard normal.
@@ -223,11 +225,17 @@ def _far_out(e: Array, floor: float = 1e-300) -> tuple[float, Array]:
 
 def _has_tail(series: list[Series | None], rows: Array) -> bool:
     """Whether the errors of other rows are not normal either."""
-    spoilt = rows.copy()
-    spoilt[:, 1:] |= rows[:, :-1]
-    others = [one.e[~spoilt[one.at]] for one in series if one is not None]
+    others = [one.e[~spoilt_by(rows)[one.at]] for one in series if one is not None]
     p = [normal_p(e / np.sqrt(np.mean(e**2))) for e in others if len(e) >= FEWEST_VALUES]
     return len(p) * min(p, default=1.0) < OUTLIER_RATE
+
+
+def spoilt_by(rows: Array) -> Array:
+    """Rows with outliers and those after them, whose steps start from a wrong state; (P, T)."""
+    spoilt = rows.copy()
+    for later in range(1, OUTLIER_ROWS):
+        spoilt[:, later:] |= rows[:, :-later]
+    return spoilt
 
 
 def _is_outlier(size: Array, n: int) -> Array:

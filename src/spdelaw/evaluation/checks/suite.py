@@ -23,7 +23,7 @@ from spdelaw.evaluation.checks.departures import (
     regression,
 )
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
-from spdelaw.evaluation.checks.outside import outliers, outside
+from spdelaw.evaluation.checks.outside import outliers, outside, spoilt_by
 from spdelaw.evaluation.checks.over_time import changes, periods_of, season
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
@@ -38,8 +38,6 @@ MOST = 4_000_000
 #: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
 #: symmetry of a ring lets it vanish.
 VANISHES = 1e-10
-#: Rows that an outlier spoils.
-OUTLIER_ROWS = 3
 #: Fewest paths for a trend over them.
 FEWEST_PATHS = 8
 #: Bytes of Gram matrices, one for each of these times, at most.
@@ -89,9 +87,8 @@ class Suite:
         test, rows, values = outliers(self.law, self.errors, self.series)
         if not rows.any():
             return test, self
-        z, observed = self.errors.z.copy(), self.errors.observed
-        for path, time in zip(*np.nonzero(rows), strict=True):
-            z[path, time : time + OUTLIER_ROWS] = np.nan  # the next steps start from it
+        observed = self.errors.observed
+        z = np.where(spoilt_by(rows)[..., None], np.nan, self.errors.z)
         observed = observed._replace(values=np.where(values, np.nan, observed.values))
         return test, dataclasses.replace(self, errors=self.errors._replace(z=z, observed=observed))
 

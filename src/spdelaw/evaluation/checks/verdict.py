@@ -221,11 +221,11 @@ def _transform(suite: Suite) -> str:
 
 def _domain_text(domain: Interval | Box) -> str:
     if isinstance(domain, Interval):
-        a, b, word = f"{domain.a:.6g}", f"{domain.b:.6g}", domain.boundary
+        a, b, word = domain.a, domain.b, domain.boundary  # all digits: every point lies inside
         shell = f"--domain interval --bounds {a} {b} --boundary {word}"
         return f"{shell}, in Python domain=sl.Interval({a}, {b}, '{word}')"
-    word, sides = domain.boundary[0], [[float(f"{x:.6g}") for x in side] for side in domain.sides]
-    shell = f"--domain box --sides {','.join(f'{x:g}' for side in sides for x in side)}"
+    word, sides = domain.boundary[0], [list(side) for side in domain.sides]
+    shell = f"--domain box --sides {','.join(str(x) for side in sides for x in side)}"
     python = f"domain=sl.Box({', '.join(map(str, sides))}, boundary='{word}')"
     return f"{shell} --boundary {word}, in Python {python}"
 
