@@ -101,6 +101,15 @@ NAMED_ON_FILE = dict.fromkeys(
 _INTERVALS = "initial variances have intervals of standard errors"
 _SELECTED = "mean, initial state and noise are selected by fits around a mean"
 _TWO_PARTS = "the verdict tests what lies outside the modes, and says whether a departure matters"
+_CAUSES = "normality keeps its level; changes, seasons, outliers and missing terms are tested"
+#: Beginnings of the results of these tests.
+_OF_CAUSES = (
+    *(f"model_check.overall.{name}" for name in ("drift change", "noise change", "trend over")),
+    *(f"model_check.overall.{name}" for name in ("season", "noise season", "outliers")),
+    *(f"model_check.p_values.{name}" for name in ("normality", "trend over")),
+    *(f"model_check.{name}" for name in ("advice", "rejected", "verdict")),
+    *("advice", "verdict"),
+)
 SCORED = ("check_fits", "check_training_data", "check_truth", "check_mean", "check_cubic",
           "fields_semilinear_evaluate")  # fmt: skip
 _BANDS = "std is of a value and std_field of the field, which observation_std told apart before"
@@ -161,6 +170,14 @@ CHANGED_TODAY: dict[str, str] = {
         for prefix in ("card.", "search:card.")
         for part in ("answer", "impact", "model_check.overall.outside the modes")
     },
+    **{
+        f"{name}/{prefix}{part}": _CAUSES
+        for name in (*SCORED, "lazy_evaluate", "semilinear_evaluate", "semilinear_evaluate_ring")
+        for prefix in ("card.", "search:card.")
+        for part in _OF_CAUSES
+    },
+    # A law with terms leaves its own terms free, not all that there are.
+    **{f"semilinear_evaluate/card.model_check.{x}": _CAUSES for x in ("overall", "p_values")},
     **{
         f"report_{name}/{part}": "the report says the same in plain English, and what training is"
         for name in ("linear", "semilinear", "dates")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -175,7 +175,7 @@ def make_series(
 # ---------- Tests of one-step errors against the ways in which a law can be wrong
 #
 # Of each series: variance and decay against those of the law, memory (its own past errors),
-# normality (D'Agostino's omnibus test). Of all together and each alone: a mean, a trend, a season,
+# normality (Neyman's smooth test). Of all together and each alone: a mean, a trend, a season,
 # coupling (states of other modes), correlation of the noise, nonlinear drift (projections of
 # ``u^2``, ``u^3`` and products with slopes), noise that grows with the state. Squares are tested
 # through ``v = -ndtri(2 ndtr(-|e|))``, which is normal where e is, so that F statistics keep their
@@ -190,6 +190,8 @@ Free = Callable[[Series], Array] | None
 LAGS, NEIGHBOURS = 10, 30
 #: Errors for each regressor.
 ERRORS_PER_REGRESSOR = 10
+#: Correlations of normalised Legendre polynomials of ``2 ndtr(e) - 1`` with ``e^2 - 1`` and ``e``.
+EVEN, ODD = 0.8717275, 0.1830082
 #: p-value below which a regression has to be significant with robust standard errors too.
 ROBUST_BELOW = 0.05
 
@@ -205,6 +207,7 @@ class TestResult:
         gain: nats that a law without it promises on these data.
         detail: a number that a sentence may quote.
         numbers: how many such a law has more.
+        place: where it is, in words that a sentence may quote.
     """
 
     test: str
@@ -213,6 +216,7 @@ class TestResult:
     gain: float = 0.0
     detail: float = float("nan")
     numbers: float = 0.0
+    place: str = ""
 
     @property
     def expected_gain(self) -> float:
@@ -294,11 +298,25 @@ def lag_one(series: list[Series | None]) -> float:
 
 
 def normality(series: list[Series | None]) -> TestResult:
-    """D'Agostino's transformed skewness and kurtosis: they keep their level far out."""
-    from scipy import stats  # slow to import, and needed here only
+    """Whether the errors of each series are normal."""
+    return TestResult(
+        "normality", np.array([np.nan if s is None else normal_p(s.e) for s in series])
+    )
 
-    p = [np.nan if one is None else float(stats.normaltest(one.e).pvalue) for one in series]
-    return TestResult("normality", np.array(p, float))
+
+def normal_p(e: Array) -> float:
+    """Neyman's smooth test: ``sum_k (sum_i g_k(e_i))^2 / (n Var g_k)`` is chi-squared.
+
+    ``g_k`` are Legendre polynomials of ``2 ndtr(e) - 1`` of degree 2 and 3, less their part along
+    ``e^2 - 1`` and ``e``, which an estimated variance and mean take out. They grow slowly, so the
+    test keeps its level far out, where those of skewness and kurtosis do not; single values far
+    out are outliers.
+    """
+    u = 2.0 * scipy.special.ndtr(e) - 1.0
+    even = np.sqrt(5.0) * (1.5 * u**2 - 0.5) - EVEN * (e**2 - 1.0) / np.sqrt(2.0)
+    odd = np.sqrt(7.0) * (2.5 * u**3 - 1.5 * u) - ODD * e
+    total = even.sum() ** 2 / (1.0 - EVEN**2) + odd.sum() ** 2 / (1.0 - ODD**2)
+    return float(scipy.special.chdtrc(2, total / len(e)))
 
 
 def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> TestResult:
@@ -530,35 +548,6 @@ def _beta_binomial(k: int, n: int, p: float, variance: float) -> float:
     return float(min(1.0, 2.0 * min(law.cdf(k), law.sf(k - 1))))
 
 
-# ---------- Periods of dated records: the day and the year
-
-
-#: Lengths of a day in the units that dates are counted in.
-DAYS = {"weeks": 1 / 7, "days": 1.0, "hours": 24.0, "minutes": 1440.0, "seconds": 86400.0}
-YEAR = 365.2425
-#: Periods that a record must last, and fewest steps in one.
-PERIODS_IN_RECORD, PERIOD_STEPS = 2.0, 4.0
-
-
-class Period(NamedTuple):
-    """A period of the calendar in the unit of the times."""
-
-    name: str
-    length: float
-
-
-def periods_of(times: Array, clock: Mapping[str, Any]) -> list[Period]:
-    """Periods that times with dates resolve, and last long enough for."""
-    unit, _, since = str(clock.get("units", "")).partition(" since ")
-    if not since or unit not in DAYS:
-        return []
-    step, span = float(np.median(np.diff(times, axis=-1))), float(np.ptp(times))
-    both = (Period("of the day", DAYS[unit]), Period("of the year", YEAR * DAYS[unit]))
-    return [
-        p for p in both if span >= PERIODS_IN_RECORD * p.length and step * PERIOD_STEPS <= p.length
-    ]
-
-
 # ---------- Terms of a nonlinear drift: projections ``<g(u), h_n>`` of powers and products
 
 
@@ -577,13 +566,15 @@ def nonlinear_terms(domain: AbstractDomain, n_modes: int) -> tuple[str, ...]:
     return (*POWERS, *slopes)
 
 
-def projections(state: Array, observed: Observed, domain: AbstractDomain) -> Array:
+def projections(
+    state: Array, observed: Observed, domain: AbstractDomain, terms: tuple[str, ...]
+) -> Array:
     """Each term of states (P, T, N) on the modes, some rows at a time; (terms, P, T, N).
 
-    On an interval or a box products are exact; elsewhere they are those at the points of the data.
+    On an interval or a box products are exact; elsewhere `POWERS` are those at the points of the
+    data.
     """
     rows = state.reshape(-1, state.shape[-1])
-    terms = nonlinear_terms(domain, rows.shape[-1])
     exact = None if terms == POWERS else bind(terms, domain, rows.shape[-1])
     basis = observed.basis(rows.shape[-1]) if exact is None else exact.analysis
     out, step = np.empty((len(terms), *rows.shape)), max(1, BLOCK_VALUES // len(basis))

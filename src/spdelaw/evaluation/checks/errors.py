@@ -38,6 +38,8 @@ Array = np.ndarray
 
 #: Relative change of a parameter in differences.
 RELATIVE_CHANGE = 1e-4
+#: Steps of a mode without noise, relative to those of the largest one.
+STEP_ROUNDING = 1e-7
 
 
 class Errors(NamedTuple):
@@ -73,7 +75,14 @@ def one_step_errors(law: Law, observed: Observed) -> Errors:
         for one, grow in zip(moved, growth, strict=True)
     ]
     by, grow = (np.array(x).reshape(-1, *z.shape) for x in (slopes, growth))
+    z = np.where(_is_rounding(z, size), np.nan, z)
     return Errors(z, state, by, grow, unit, observed)
+
+
+def _is_rounding(z: Array, size: Array) -> Array:
+    """Series whose steps, by law and data, are rounding beside the largest; (series,)."""
+    steps = np.sqrt(np.nanmean(np.fmax(1.0, z**2) * size**2, (0, 1)))
+    return np.asarray(steps < STEP_ROUNDING * np.nanmax(steps, initial=0.0))
 
 
 def drift_units(law: Law) -> Array:

@@ -21,9 +21,11 @@ Array = np.ndarray
 
 #: Tasks in which rivals are given enough to predict.
 TASKS_WITH_RIVALS = ("forecast", "gaps")
-#: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors, and
-#: nats per value behind the best rival, where predictions hold.
-BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.08, 0.05), 0.05
+#: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors or as
+#: much again, and nats per value behind the best rival, where predictions hold.
+BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.07, 0.03), 0.05
+#: Error relative to that of the best rival that is rounding.
+EXACT = 1e-6
 #: Standard error of a share from too few paths or stretches of time to estimate it.
 UNKNOWN_ERROR, FEWEST_UNITS = 0.05, 4
 
@@ -72,7 +74,9 @@ class Impact(NamedTuple):
 
 def impact_of(tables: dict[str, ScoreTable]) -> Impact | None:
     """From the scores of each task: the law, and after it rivals; None where nothing is scored."""
-    tables = {task: table for task, table in tables.items() if table.counts.any()}
+    tables = {
+        task: table for task, table in tables.items() if table.counts.any() and not _is_exact(table)
+    }
     if not tables:
         return None
     coverage = {task: _coverage(table) for task, table in tables.items()}
@@ -85,6 +89,12 @@ def impact_of(tables: dict[str, ScoreTable]) -> Impact | None:
             lost, rival = float(behind.max()), TASK_RIVALS[int(behind.argmax())]
     shares, errors = coverage[worst].tolist()
     return Impact(worst, tuple(shares), tuple(errors), lost, rival)
+
+
+def _is_exact(table: ScoreTable) -> bool:
+    """Whether the law predicts to rounding, as in gaps without noise: bands then hold all."""
+    errors = table.means()[:, 0]
+    return len(errors) > 1 and bool(errors[0] < EXACT * np.nanmin(errors[1:]))
 
 
 def _coverage(table: ScoreTable) -> Array:
@@ -102,4 +112,4 @@ def _excess(coverage: Array) -> float:
     """By how much the worst share is off beyond its tolerance and two standard errors."""
     share, error = coverage
     off = np.abs(share - np.array(LEVELS) / 100)
-    return float(np.max(off - 2.0 * error - BAND_TOLERANCE))
+    return float(np.max(off - np.minimum(2.0 * error, BAND_TOLERANCE) - BAND_TOLERANCE))

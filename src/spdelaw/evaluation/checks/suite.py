@@ -9,6 +9,8 @@ import numpy as np
 
 from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
+from spdelaw.domains.box import Box
+from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks import departures
 from spdelaw.evaluation.checks.departures import (
     Band,
@@ -16,16 +18,18 @@ from spdelaw.evaluation.checks.departures import (
     TestResult,
     band_tests,
     make_series,
-    periods_of,
+    nonlinear_terms,
     projections,
     regression,
 )
 from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_errors, uncertainty
-from spdelaw.evaluation.checks.outside import outside
+from spdelaw.evaluation.checks.outside import outliers, outside, spoilt_by
+from spdelaw.evaluation.checks.over_time import changes, periods_of, season
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
 
 Array = np.ndarray
 
@@ -34,6 +38,8 @@ MOST = 4_000_000
 #: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
 #: symmetry of a ring lets it vanish.
 VANISHES = 1e-10
+#: Fewest paths for a trend over them.
+FEWEST_PATHS = 8
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_GRAM_BYTES = 400e6
 
@@ -76,6 +82,16 @@ class Suite:
             for n in range(z.shape[-1])
         ]
 
+    def without_outliers(self) -> tuple[TestResult, Suite]:
+        """The test for outliers, and the suite without those it finds, for all other tests."""
+        test, rows, values = outliers(self.law, self.errors, self.series)
+        if not rows.any():
+            return test, self
+        observed = self.errors.observed
+        z = np.where(spoilt_by(rows)[..., None], np.nan, self.errors.z)
+        observed = observed._replace(values=np.where(values, np.nan, observed.values))
+        return test, dataclasses.replace(self, errors=self.errors._replace(z=z, observed=observed))
+
     def run(self) -> tuple[list[TestResult], list[Band]]:
         """All departures, and the bands."""
         series, z = self.series, self.errors.z
@@ -116,7 +132,7 @@ class Suite:
         if self._linear is None or self.uncertainty.roots is None:
             columns.append(state)
         if self._linear is None:
-            columns.append(np.moveaxis(self._nonlinear_columns[..., n], 0, -1))
+            columns.append(np.moveaxis(self._own_columns[..., n], 0, -1))
         if self._has_mean:
             columns.append(np.ones((*state.shape[:2], 1)))
         if self.detrended:
@@ -140,13 +156,30 @@ class Suite:
         return np.stack([f(a) for a in angles for f in (np.cos, np.sin)], -1)
 
     @functools.cached_property
-    def _nonlinear_columns(self) -> Array:
-        """Projections of nonlinear terms of the field, its mean included; (terms, P, T, N).
+    def _own_terms(self) -> tuple[str, ...]:
+        """Terms that the law leaves free, beside its linear part."""
+        dynamics, all_terms = self.law.dynamics, nonlinear_terms(self.law.domain, self.law.n_modes)
+        if isinstance(dynamics, Reacting) and isinstance(self.law.domain, Interval | Box):
+            return dynamics.terms
+        return () if self._linear is not None else all_terms
+
+    @functools.cached_property
+    def missing_terms(self) -> tuple[str, ...]:
+        """Nonlinear terms that the law does not have."""
+        names = nonlinear_terms(self.law.domain, self.law.n_modes)
+        return tuple(name for name in names if name not in self._own_terms)
+
+    @functools.cached_property
+    def _own_columns(self) -> Array:
+        return self._columns_of(self._own_terms)
+
+    def _columns_of(self, terms: tuple[str, ...]) -> Array:
+        """Projections of terms of the field, its mean included; (terms, P, T, N).
 
         Per deviation of a step, less their mean where that is free.
         """
         field = self.errors.state + (0.0 if self.mean is None else self.mean)
-        out = projections(field, self.errors.observed, self.law.domain)
+        out = projections(field, self.errors.observed, self.law.domain, terms)
         largest = np.sqrt(np.nanmax(np.nansum(out**2, (1, 2), keepdims=True), -1, keepdims=True))
         if self._has_mean:
             out -= np.nanmean(out, (1, 2), keepdims=True)
@@ -190,7 +223,17 @@ class Suite:
             results.append(regress("mean", one, free=False))
         if not self.detrended:
             results.append(regress("trend", self._time[..., None]))
-        for period in periods_of(self.errors.observed.times, self.clock):
+        if self.errors.observed.n_paths >= FEWEST_PATHS:
+            index = np.linspace(-1.0, 1.0, len(one))[:, None, None]
+            results.append(regress("trend over paths", np.broadcast_to(index, one.shape)))
+        times = self.errors.observed.times
+        periods = periods_of(times, self.clock)
+        if not periods:
+            results.append(season("season", self.series, times, squares=False))
+            results.append(season("noise season", self.series, times, squares=True))
+        clock = np.broadcast_to(times, one.shape[:2])
+        results += changes(self.series, self.errors.state, clock)
+        for period in periods:
             waves = self._waves(period.length)
             if not self.climatology:
                 results.append(regress(f"season {period.name}", waves))
@@ -224,17 +267,20 @@ class Suite:
 
         columns = [None if s is None else energy_columns(n, s) for n, s in enumerate(self.series)]
         results = [departures.regress_shared("growth", self.series, columns, squares=True)]
-        if self._linear is not None and self.errors.unit == "mode":
+        if self.missing_terms and self.errors.unit == "mode":
             results.append(self._nonlinear_drift())
         return results
 
     def _nonlinear_drift(self) -> TestResult:
-        """Nonlinear drift; ``detail``: which of the terms explains most alone."""
-        table = np.moveaxis(self._nonlinear_columns, 0, -1)
+        """Nonlinear drift; ``place``: which of the terms explains most alone."""
+        table = np.moveaxis(self._columns_of(self.missing_terms), 0, -1)
         columns = [
             None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
         ]
-        return departures.regress_shared("bend", self.series, columns)
+        result = departures.regress_shared("bend", self.series, columns)
+        several = len(self.missing_terms) > 1 and np.isfinite(result.detail)
+        best = self.missing_terms[int(result.detail) if several else 0]
+        return dataclasses.replace(result, place=best)
 
     def _observation_noise(self) -> list[TestResult]:
         """Noise of observation under a law that has none.

@@ -10,25 +10,23 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.observed import Observed
-from spdelaw.evaluation.checks.departures import (
-    DAYS,
-    FEWEST,
-    YEAR,
-    Band,
-    Series,
-    TestResult,
-    lag_one,
-    nonlinear_terms,
-)
-from spdelaw.evaluation.checks.suite import is_training, suite_of
+from spdelaw.domains.box import Box
+from spdelaw.domains.interval import Interval
+from spdelaw.evaluation.checks.departures import FEWEST, Band, TestResult, lag_one
+from spdelaw.evaluation.checks.outside import better_domain
+from spdelaw.evaluation.checks.over_time import DAYS, YEAR
+from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
 
 # ---------- Advice from rejected tests: the cause, the remedy and its gain
 #
 # A mean makes errors with memory, curvature and coupling, so most alarms come together. The advice
-# with the largest gain comes first, and tests that a remedy of another one explains are left out.
+# with the largest gain comes first; of tests that see the same thing the one with the largest gain
+# is named. A remedy is one line that can be typed, and an option that the law's own model has.
 
 
 #: Share of the squared correlations from which on one pattern explains them.
@@ -37,10 +35,20 @@ ONE_PATTERN = 0.3
 REMEDY = "try"
 #: Departures that name a cause.
 CAUSES = (
-    *("mean", "trend", "season", "noise season"),
+    *("outliers", "mean", "trend", "season", "noise season", "drift change", "noise change"),
     *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
     "outside the modes",
 )
+#: Tests that see the same thing: uneven noise or drift, a mean that moves, values far out.
+SAME = (
+    ("growth", "noise change", "drift change", "noise season", "bend"),
+    ("trend", "season", "drift change"),
+    ("outliers", "outside the modes", "point noise"),
+)
+#: Tests that the modes of another domain explain, where fewer squares lie outside these.
+OF_THE_DOMAIN = ("outside the modes", "correlation", "coupling", "point noise", "bend", "growth")
+#: Remedies that a law with terms refuses.
+REFUSED_BESIDE_TERMS = ("drift=", "noise=", "mean=", "season=", "observation_noise='per_point'")
 
 
 class Line(NamedTuple):
@@ -51,27 +59,37 @@ class Line(NamedTuple):
 
 
 def advise(
-    law: Law,
-    results: list[TestResult],
-    bands: list[Band],
-    rejected: list[str],
-    unit: str,
-    series: list[Series | None],
+    suite: Suite, results: list[TestResult], bands: list[Band], rejected: list[str]
 ) -> list[str]:
     """Sentences, the most useful first."""
-    names = set(rejected)
+    names, unit = set(rejected), suite.errors.unit
     hit = [d for d in results if d.test in names or _rejected_series(d, rejected, unit)]
-    bends = any(d.test == "bend" for d in hit)  # a nonlinear drift looks like uneven noise as well
-    causes = [d for d in hit if d.test.startswith(CAUSES) and not (bends and d.test == "growth")]
-    lines = [_cause_line(law, d, rejected, unit) for d in causes]
+    causes = [d for d in hit if d.test.startswith(CAUSES)]
+    if any(d.test in OF_THE_DOMAIN for d in causes):
+        better = better_domain(suite.law, suite.errors.observed)
+        if better is not None:
+            domain, gain = better
+            causes = [d for d in causes if d.test not in OF_THE_DOMAIN]
+            causes.append(TestResult("domain", np.zeros(0), 0.0, gain, place=_domain_text(domain)))
+    lines = [_cause_line(suite, d, rejected) for d in _one_of_each(causes)]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
     others = [d for d in hit if not d.test.startswith(CAUSES)]
-    lines += [_line_without_cause(law, d, rejected, unit, series, bool(lines)) for d in others]
+    lines += [_line_without_cause(suite, d, rejected, bool(lines)) for d in others]
     missed_bands = [str(band) for band in bands if str(band) in names]
     if missed_bands:
         text = f"bands do not hold what they say: {missed_bands[0]}"
-        lines.append(Line(0.0, text if lines else f"{text}; {_distribution_text(law)}"))
+        lines.append(Line(0.0, text if lines else f"{text}; {_transform(suite)}"))
     return [line.text for line in lines]
+
+
+def _one_of_each(causes: list[TestResult]) -> list[TestResult]:
+    """Causes without those that see the same thing as one with a larger gain."""
+    kept: list[TestResult] = []
+    for d in sorted(causes, key=lambda d: d.expected_gain, reverse=True):
+        groups = [group for group in SAME if d.test.startswith(group)]
+        if not any(k.test.startswith(group) for group in groups for k in kept):
+            kept.append(d)
+    return kept
 
 
 def _rejected_series(departure: TestResult, rejected: list[str], unit: str) -> list[int]:
@@ -90,75 +108,89 @@ def _series_text(departure: TestResult, rejected: list[str], unit: str) -> str:
     return f"{len(modes)} of {tested} {unit}s"
 
 
-def _cause_line(law: Law, d: TestResult, rejected: list[str], unit: str) -> Line:
-    where, gain = _series_text(d, rejected, unit), f"gains about {_nats(d.gain)}"
-    if d.test == "mean":
-        text = f"a mean that is not zero in {where}: mean='constant' {gain}, try it"
-    elif d.test == "trend":
-        text = f"a trend in {where}: prepare=sl.Preparation(detrend=True) {gain}, try it"
-    elif d.test.startswith("season"):
-        word = "hour" if "day" in d.test else "month"
-        text = (
-            f"a {d.test} in the mean of {where}: prepare=sl.Preparation(anomalies='{word}') "
-            f"{gain}, try it"
+def _cause_line(suite: Suite, d: TestResult, rejected: list[str]) -> Line:
+    cause, remedy = _cause(suite, d, _series_text(d, rejected, suite.errors.unit))
+    if not isinstance(suite.law.dynamics, Linear) and remedy.startswith(REFUSED_BESIDE_TERMS):
+        return Line(
+            d.expected_gain,
+            f"{cause}, worth about {_nats(d.gain)}; a law with terms has no such part",
         )
-    elif d.test.startswith("noise season"):
-        unit = str(law.info.get("time", {}).get("units", "")).split(" since ")[0]
-        length = DAYS[unit] * (1.0 if "day" in d.test else YEAR)  # it was tested by this clock
-        text = (
-            f"noise with a {d.test.removeprefix('noise ')} in {where}: "
-            f"season=sl.Season({length:g}, 4) {gain}, try it"
-        )
-    else:
-        text = _structure_text(law, d, where, gain)
-    return Line(d.expected_gain, text)
+    return Line(d.expected_gain, f"{cause}: {remedy} gains about {_nats(d.gain)}, try it")
 
 
-def _structure_text(law: Law, d: TestResult, where: str, gain: str) -> str:
-    if d.test == "coupling":
-        return f"other modes drive {where}: drift='dense' {gain}, try it"
-    if d.test == "correlation":
+def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
+    """What is wrong, and one line to type."""
+    law, test = suite.law, d.test
+    if test == "outliers":
+        more = f" and {d.detail - 1:.0f} more" if d.detail > 1 else ""
+        place, _, line = d.place.partition(": ")
+        return f"an outlier at {place}{more}", line
+    if test == "domain":
+        return "the fields lie in modes of another domain or boundary", d.place
+    if test == "mean":
+        return f"a mean that is not zero in {where}", "mean='constant'"
+    if test == "trend over paths":
+        half = suite.errors.observed.n_paths // 2
+        return f"a trend over the paths in {where}", f"data[:{half}] and data[{half}:] apart"
+    if test == "trend":
+        return f"a trend in {where}", "prepare=sl.Preparation(detrend=True)"
+    if "season" in test:
+        return _season_cause(suite, d, where)
+    if test.endswith("change"):
+        what = "drift" if test.startswith("drift") else "noise"
+        last = float(np.max(suite.errors.observed.times))
+        shell = f"--select time={d.detail:.6g}:{last:.6g}"
+        python = f"prepare=sl.Preparation(select={{'time': [{d.detail:.6g}, {last:.6g}]}})"
+        return f"the {what} changes at time {d.detail:.4g}", f"{shell}, in Python {python}"
+    if test == "coupling":
+        return f"other modes drive {where}", "drift='dense'"
+    if test == "correlation":
         word = "low_rank" if d.detail > ONE_PATTERN and law.n_modes > 3 else "dense"
-        return f"the noise of {where} is correlated: noise='{word}' {gain}, try it"
-    if d.test == "observation noise":
-        if d.detail < 0:
-            return f"errors of {where} go on from one time to the next: try more modes"
-        return (
-            f"errors of {where} turn back from one time to the next, as noise of observation "
-            f"makes them: observation_noise='estimate' {gain}, try it"
+        return f"the noise of {where} is correlated", f"noise='{word}'"
+    if test == "observation noise" and d.detail < 0:
+        return f"errors of {where} go on from one time to the next", _more_modes(law)
+    if test == "observation noise":
+        cause = (
+            f"errors of {where} turn back from one time to the next, as noise of observation does"
         )
-    if d.test == "outside the modes":
-        size = f"{np.sqrt(d.detail):.2g} times as large as the law says"
-        more = " or more modes" if d.detail > 1 else ""
-        return f"what lies outside the modes is {size}: try observation_noise='estimate'{more}"
-    if d.test == "point noise":
-        return (
-            f"some points are noisier, up to {np.sqrt(d.detail):.2g} times the mean: "
-            f"observation_noise='per_point' {gain}, try it"
+        return cause, "observation_noise='estimate'"
+    if test == "outside the modes":
+        cause = (
+            f"what lies outside the modes is {np.sqrt(d.detail):.2g} times as large as the law says"
         )
-    if d.test == "bend":
-        term = nonlinear_terms(law.domain, law.n_modes)[int(d.detail)]
-        terms = ("u", term, "u^3") if term == "u^2" else ("u", term)
-        return (
-            f"the drift bends (terms such as {term} in it {gain.replace('gains', 'gain')}): no "
-            f"linear law fits, try sl.discover(...) or terms={terms}"
-        )
-    return (
-        f"the noise grows or shrinks with the state ({gain.replace('gains', 'worth')}): no law "
-        "here has such noise; try a logarithm or a root of the data, which may make it even"
-    )
+        estimated = law.info.get("observation_noise") == "estimate" and d.detail > 1
+        return cause, _more_modes(law) if estimated else "observation_noise='estimate'"
+    if test == "point noise":
+        cause = f"some points are noisier, {d.place} {np.sqrt(d.detail):.2g} times the mean"
+        return cause, "observation_noise='per_point'"
+    if test == "bend":
+        has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
+        more = (d.place, "u^3") if d.place == "u^2" and "u^3" not in has else (d.place,)
+        cause = f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
+        return cause, f"--terms {','.join((*has, *more))}, in Python terms={(*has, *more)}"
+    return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
 
 
-def _line_without_cause(
-    law: Law,
-    d: TestResult,
-    rejected: list[str],
-    unit: str,
-    series: list[Series | None],
-    explained: bool,
-) -> Line:
+def _season_cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
+    """Seasons of the mean or the noise, with a name of the calendar or a length."""
+    name = d.test.removeprefix("noise ")
+    unit = str(suite.clock.get("units", "")).split(" since ")[0]
+    length = DAYS[unit] * (1.0 if "day" in name else YEAR) if " of " in name else d.detail
+    cause = f"a {name} of length {length:.4g}" if name == "season" else f"a {name}"
+    if d.test != name:
+        return f"noise with {cause} in {where}", f"season=sl.Season({length:g}, 4)"
+    if name != "season":
+        word = "hour" if "day" in name else "month"
+        return f"{cause} in the mean of {where}", f"prepare=sl.Preparation(anomalies='{word}')"
+    step = suite.errors.observed.step
+    phase = f"(data.time / {step:.6g}).round() % {max(2, round(length / step))}"
+    mean = "lambda part: part - part.mean(('path', 'time'))"
+    return f"{cause} in the mean of {where}", f"data.groupby({phase}).map({mean})"
+
+
+def _line_without_cause(suite: Suite, d: TestResult, rejected: list[str], explained: bool) -> Line:
     """Departures that name no cause: memory, normality, variance, decay."""
-    where = _series_text(d, rejected, unit)
+    law, where = suite.law, _series_text(d, rejected, suite.errors.unit)
     texts = {
         "memory": f"memory left in {where}",
         "normality": f"errors of {where} are not normal",
@@ -169,16 +201,33 @@ def _line_without_cause(
     if explained:
         return Line(0.0, text)
     if d.test == "memory":
-        noisy = not law.observation_variance.any() and lag_one(series) < 0
-        word = "observation_noise='estimate'" if noisy else "more modes, or nuisance modes"
-        return Line(d.gain, f"{text}, worth about {_nats(d.gain)}: try {word}")
+        noisy = not law.observation_variance.any() and lag_one(suite.series) < 0
+        remedy = "observation_noise='estimate'" if noisy else _more_modes(law)
+        return Line(d.gain, f"{text}, worth about {_nats(d.gain)}: try {remedy}")
     if d.test == "normality":
-        return Line(d.gain, f"{text}: {_distribution_text(law)}")
+        return Line(d.gain, f"{text}, and no Gaussian noise makes them: try {_transform(suite)}")
     return Line(d.gain, f"{text}: are these data of the same process? Fit both together")
 
 
-def _distribution_text(law: Law) -> str:
-    return "no Gaussian noise makes them; look for outliers, jumps or a transformation of the data"
+def _more_modes(law: Law) -> str:
+    return f"n_modes={law.n_modes + max(2, law.n_modes // 2)}"
+
+
+def _transform(suite: Suite) -> str:
+    """``asinh(u / s)`` makes noise even whose deviation is ``sqrt(s^2 + u^2)``."""
+    size = np.sqrt(np.nanmean(suite.errors.observed.values**2))
+    return f"np.arcsinh(data / {size:.3g})"
+
+
+def _domain_text(domain: Interval | Box) -> str:
+    if isinstance(domain, Interval):
+        a, b, word = domain.a, domain.b, domain.boundary  # all digits: every point lies inside
+        shell = f"--domain interval --bounds {a} {b} --boundary {word}"
+        return f"{shell}, in Python domain=sl.Interval({a}, {b}, '{word}')"
+    word, sides = domain.boundary[0], [list(side) for side in domain.sides]
+    shell = f"--domain box --sides {','.join(str(x) for side in sides for x in side)}"
+    python = f"domain=sl.Box({', '.join(map(str, sides))}, boundary='{word}')"
+    return f"{shell} --boundary {word}, in Python {python}"
 
 
 def _nats(gain: float) -> str:
@@ -270,7 +319,9 @@ def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: b
     """`check_model` of data that are prepared for the law, and read unless they are one record."""
     observed = observed.at_observed_points()
     suite = suite_of(law, observed.at_observed_times(), whole, on_training_data)
+    outliers, suite = suite.without_outliers()
     results, bands = suite.run()
+    results.append(outliers)
     unit = suite.errors.unit
     rejected = _holm(_named_p_values(results, bands, unit))
     series = np.arange(1, suite.errors.z.shape[-1] + 1)
@@ -282,7 +333,7 @@ def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: b
         xr.Dataset(nothing | alone, coords={"series": series}),
         overall,
         rejected,
-        advise(law, results, bands, rejected, unit, suite.series),
+        advise(suite, results, bands, rejected),
         _at_all_times(suite.errors.z, observed),
         unit,
     )

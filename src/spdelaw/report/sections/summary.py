@@ -66,6 +66,14 @@ SHARP_WIDTH, LOOSE_WIDTH = 0.15, 1.0
 WIDEST, UNDETERMINED = 10.0, 3.0
 #: Short answer where intervals mean nothing.
 DO_NOT_RELY = "Do not rely on these intervals: the model does not fit the data"
+#: Where the model departs from the data and its predictions hold nevertheless.
+PREDICTIONS_HOLD = "Predictions hold; intervals of parameters are too narrow"
+#: Short answer and mood by `Scorecard.answer`.
+SHORT_ANSWERS = {
+    "fits": ("Yes", "good"),
+    "departs but predictions hold": ("Not exactly, but its predictions hold", "fair"),
+    "not checked": ("Not checked", "fair"),
+}
 
 
 class Answer(NamedTuple):
@@ -143,10 +151,13 @@ def _certainty(data: ReportData) -> Answer:
     half = [f"{_relative_width(float(np.median(w)))} around {what}"
             for what, w in zip(intervals, parts, strict=True)]  # fmt: skip
     is_vague, fits = lost > len(widths) // 3 or middle > LOOSE_WIDTH, data.card.check.fits
+    holds = data.card.answer == "departs but predictions hold"
     sentences = text_of(data, "certain", widths=half, lost=lost, total=len(widths),
                         does_not_fit=not (fits or is_vague))  # fmt: skip
     if is_vague:
         return Answer("How certain?", "Roughly", sentences, "bad")
+    if holds:
+        return Answer("How certain?", PREDICTIONS_HOLD, sentences, "fair")
     if not fits:
         return Answer("How certain?", DO_NOT_RELY, sentences, "bad")
     if middle > SHARP_WIDTH or lost:
@@ -174,10 +185,10 @@ def _judged_intervals(law: Law) -> dict[str, Array]:
 
 
 def _fits(data: ReportData) -> Answer:
-    check, sentences = data.card.check, text_of(data, "fits", inf=np.inf)
-    short, mood = ("Yes", "good") if check.fits else ("No", "bad")
-    if not check.is_checked:
-        short, mood = "Not checked", "fair"
+    short, mood = SHORT_ANSWERS.get(data.card.answer, ("No", "bad"))
+    sentences = text_of(data, "fits", inf=np.inf)
+    if data.card.answer.startswith("departs") and data.card.impact is not None:
+        sentences.insert(1, _sentence(data.card.verdict.rpartition("; ")[2]))
     return Answer("Does the model fit?", short, sentences, mood)
 
 

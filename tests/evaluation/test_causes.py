@@ -1,0 +1,194 @@
+"""Advice names the cause, where and when, and one line that can be typed."""
+
+import numpy as np
+import pytest
+from benchmarks._calibration_kinds import POINTS, heat, uneven
+
+import spdelaw as sl
+from spdelaw.cli.messages import in_options
+
+pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
+INTERVAL, TIMES, STEP = sl.Interval(0, np.pi), np.linspace(0, 3, 61), 0.05
+RING = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+
+
+def simulated(seed, n_paths=20, noise=0.0, n_modes=3):
+    fields = sl.simulate(heat(n_modes), n_paths, TIMES, POINTS, seed=seed, observation_std=noise)
+    return fields.copy(data=fields.values.copy())
+
+
+def neumann(seed, noise=0.0):
+    domain = sl.Interval(0, np.pi, "neumann")
+    rates, q = np.array([0.5, 1.0, 4.0, 9.0]), np.array([1.0, 1.0, 0.5, 0.3])
+    equation = sl.SpectralSPDE(domain, 4, rates, noise=q, initial="stationary")
+    return sl.simulate(equation, 20, TIMES, POINTS, seed=seed, observation_std=noise)
+
+
+def halves(seed, noise=1.0, drift=1.0):
+    """Ten paths whose noise or drift is another from time 3 on."""
+    rng, modes, n_times = np.random.default_rng(seed), np.arange(1, 4.0), 121
+    c, rows = rng.standard_normal((10, 3)) / np.sqrt(2 * modes**3), []
+    for t in range(n_times):
+        rows.append(c)
+        later = t >= n_times // 2
+        rate, q = modes**2 * (drift if later else 1.0), (noise if later else 1.0) / modes
+        a = np.exp(-rate * STEP)
+        c = a * c + np.sqrt(q * (1 - a**2) / (2 * rate)) * rng.standard_normal(c.shape)
+    values = INTERVAL.synthesise(np.stack(rows, 1), POINTS)
+    return sl.as_fields(values, times=STEP * np.arange(n_times), points=POINTS)
+
+
+def season(seed, mean=0.0, noise=0.0, period=4.0):
+    times = 0.1 * np.arange(400)
+    wave = np.cos(2 * np.pi * times / period)[:, None]
+    fields = sl.simulate(heat(2, speed=0.5 if mean else 2.0), 1, times, POINTS, seed=seed)
+    return fields * (1 + noise * wave) + mean * wave * np.sin(POINTS)
+
+
+def with_outliers(seed, noise):
+    fields, rng = simulated(seed, noise=noise), np.random.default_rng(seed)
+    fields.values[rng.integers(0, 20, 4), rng.integers(0, 61, 4), rng.integers(2, 15, 4)] += 5.0
+    fields.values[2, 20, 8] += 8.0
+    return fields
+
+
+def with_frame(seed, noise):
+    fields = simulated(seed, noise=noise)
+    fields.values[3, 30] += 3.0 if noise else 3.0 * np.sin(POINTS)
+    return fields
+
+
+def front(seed, offset=0.0):
+    fields = sl.simulate(sl.catalogue.allen_cahn(8), 1, STEP * np.arange(400), RING, seed=seed)
+    fields = fields.copy(data=fields.values.copy())
+    fields.values[0, 200] += offset
+    return fields
+
+
+def advice(fields, n_modes=3, domain=INTERVAL, **words):
+    return sl.evaluate(sl.fit(fields, domain, n_modes, **words), fields, tiers=()).advice
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("make", "n_modes", "cause", "line"),
+    [
+        (
+            neumann,
+            4,
+            "another domain or boundary",
+            "domain=sl.Interval(0.0, 3.141592653589793, 'neumann')",
+        ),
+        (
+            lambda s: neumann(s, 0.1),
+            4,
+            "another domain",
+            "sl.Interval(0.0, 3.141592653589793, 'neumann')",
+        ),
+        (lambda s: halves(s, noise=4.0), 3, "the noise changes at time 3", "[3, 6]"),
+        (lambda s: halves(s, drift=4.0), 3, "the drift changes at time 3", "[3, 6]"),
+        (lambda s: with_outliers(s, 0.0), 3, "outlier at path 3, time 1, x 1.571", "data[2].loc["),
+        (lambda s: with_outliers(s, 0.1), 3, "outlier at path 3, time 1, x 1.571", "data[2].loc["),
+        (lambda s: with_frame(s, 0.0), 3, "outlier at path 4, time 1.5:", "data[3].loc["),
+        (lambda s: with_frame(s, 0.1), 3, "outlier at path 4, time 1.5:", "data[3].loc["),
+        (lambda s: season(s, mean=1.5), 2, "a season of length 4 in the mean", "data.groupby("),
+        (lambda s: season(s, noise=0.8), 2, "noise with a season of length 4", "Season(4, 4)"),
+        (lambda s: uneven(20, 61, s), 3, "noise grows or shrinks with the state", "np.arcsinh("),
+    ],
+)
+def test_the_cause_comes_first(make, n_modes, cause, line, seed):
+    first = advice(make(seed), n_modes)[0]
+    assert cause in first
+    assert line in first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("domain", "line"),
+    [
+        (
+            sl.Interval(0, np.pi, "neumann"),
+            "domain=sl.Interval(0.0, 3.141592653589793, 'dirichlet')",
+        ),
+        (sl.Interval(-1, 4.5), "domain=sl.Interval(0.0, 3.141592653589793, 'dirichlet')"),
+    ],
+)
+def test_a_domain_with_modes_that_the_fields_do_not_have(domain, line):
+    assert line in advice(simulated(0, n_modes=4), 4, domain)[0]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_trend_in_time_and_over_paths(seed):
+    """Few paths do not tell a trend from a slower decay; 40 do."""
+    in_time = simulated(seed, 40) + (4.0 * TIMES)[:, None] * np.sin(POINTS)
+    over_paths = simulated(seed, 40) + np.linspace(-6, 6, 40)[:, None, None] * np.sin(POINTS)
+    assert "prepare=sl.Preparation(detrend=True)" in advice(in_time)[0]
+    assert "a trend over the paths" in advice(over_paths)[0]
+
+
+@pytest.mark.parametrize("initial", ["stationary", [1.0, 1.0, 0.5]])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mode_without_noise_does_not_reject_the_law(seed, initial):
+    q = np.array([1.0, 0.0, 0.3])
+    equation = sl.SpectralSPDE(INTERVAL, 3, np.array([1, 4, 9.0]), noise=q, initial=initial)
+    fields = sl.simulate(equation, 20, TIMES, POINTS, seed=seed)
+    assert advice(fields) == []
+
+
+def test_a_mode_that_has_energy_against_the_law_is_noticed():
+    q = np.array([1.0, 0.0, 0.3])
+    equation = sl.SpectralSPDE(INTERVAL, 3, np.array([1, 4, 9.0]), noise=q, initial="stationary")
+    law = sl.fit(sl.simulate(equation, 20, TIMES, POINTS, seed=0), INTERVAL, 3)
+    check = sl.evaluate(law, simulated(1), tiers=()).check
+    assert "mode 2 variance" in check.rejected
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_semilinear_law_is_tested_for_a_missing_term(seed):
+    domain, fields = sl.catalogue.allen_cahn(8).domain, front(seed)
+    lacking = advice(fields, 8, domain, terms=("u",))
+    assert "it lacks a term u^3" in lacking[0]
+    assert "--terms u,u^3, in Python terms=('u', 'u^3')" in lacking[0]
+    assert advice(fields, 8, domain, terms=("u", "u^3")) == []
+
+
+REFUSED = ("noise='", "drift='", "nuisance", "per_point", "season=", "mean=")
+
+
+@pytest.mark.parametrize("offset", [2.0, 0.5])
+def test_a_law_with_terms_is_told_only_what_it_accepts(offset):
+    lines = advice(front(0, offset), 8, sl.catalogue.allen_cahn(8).domain, terms=("u", "u^3"))
+    assert "an outlier at path 1, time 10" in lines[0]
+    text = " ".join(lines).replace("observation_noise='estimate'", "")
+    assert not any(word in text for word in REFUSED)
+
+
+def keyword(line):
+    """The Python line of a sentence."""
+    return line.partition(", in Python ")[2].partition(" gains about")[0]
+
+
+def test_lines_can_be_typed():
+    """In Python they run and help; for the shell each is an option."""
+    np_sl = {"sl": sl, "np": np}
+    wrong = advice(neumann(0), 4)[0]
+    words = eval(f"dict({keyword(wrong)})", np_sl)
+    assert advice(neumann(0), 4, **words) == []
+    assert "--bounds 0.0 3.141592653589793 --boundary neumann gains" in in_options(wrong)
+
+    changed = advice(halves(0, noise=4.0))[0]
+    words = eval(f"dict({keyword(changed)})", np_sl)
+    assert sl.fit(halves(0, noise=4.0), INTERVAL, 3, **words).info["n_times"] == 61
+    assert "--select time=3:6 gains" in in_options(changed)
+
+    data = with_frame(0, 0.1)
+    line = advice(data)[0].partition("time 1.5: ")[2].partition(" gains")[0]
+    exec(line, np_sl | {"data": data})
+    assert np.isnan(data.values[3, 30]).all()
+    assert advice(data) == []
+
+    data = season(0, mean=1.5)
+    line = advice(data, 2)[0].partition("together: ")[2].partition(" gains about")[0]
+    less = eval(line, np_sl | {"data": data})
+    assert less.dims == data.dims
+    assert not any("season" in text for text in advice(less, 2))
