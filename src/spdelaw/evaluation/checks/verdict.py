@@ -165,9 +165,10 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return cause, "observation_noise='per_point'"
     if test == "bend":
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
-        more = (d.place, "u^3") if d.place == "u^2" and "u^3" not in has else (d.place,)
+        has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
+        terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
         cause = f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
-        return cause, f"--terms {','.join((*has, *more))}, in Python terms={(*has, *more)}"
+        return cause, f"--terms {','.join(terms)}, in Python terms={terms}"
     return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
 
 
@@ -221,10 +222,10 @@ def _transform(suite: Suite) -> str:
 
 def _domain_text(domain: Interval | Box) -> str:
     if isinstance(domain, Interval):
-        a, b, word = domain.a, domain.b, domain.boundary  # all digits: every point lies inside
-        shell = f"--domain interval --bounds {a} {b} --boundary {word}"
-        return f"{shell}, in Python domain=sl.Interval({a}, {b}, '{word}')"
-    word, sides = domain.boundary[0], [list(side) for side in domain.sides]
+        a, b, kind = domain.a, domain.b, domain.boundary  # all digits: every point lies inside
+        shell = f"--domain interval --bounds {a} {b} --boundary {kind}"
+        return f"{shell}, in Python domain=sl.Interval({a}, {b}, '{kind}')"
+    word, sides = str(domain.boundary[0]), [list(side) for side in domain.sides]
     shell = f"--domain box --sides {','.join(str(x) for side in sides for x in side)}"
     python = f"domain=sl.Box({', '.join(map(str, sides))}, boundary='{word}')"
     return f"{shell} --boundary {word}, in Python {python}"

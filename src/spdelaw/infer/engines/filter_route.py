@@ -617,9 +617,9 @@ def _objective_with_noise(
         return every.decided(observation_noise=Decision(ALL, compared))
     if outside <= 0.0 or correlation > max(WHITE_RESIDUAL, 3.0 * error):
         return noise_inside(inside, is_open)
-    problem = dataclasses.replace(
-        every, count=spare, noise_alternative=functools.partial(noise_inside, inside, is_open)
-    )
+    # Noise that the user has asked for is not contradicted by a quick fit.
+    other = functools.partial(noise_inside, inside, is_open) if is_open else None
+    problem = dataclasses.replace(every, count=spare, noise_alternative=other)
     return problem.decided(observation_noise=Decision(ALL, compared))
 
 
