@@ -118,12 +118,10 @@ def test_a_domain_with_modes_that_the_fields_do_not_have(domain, line):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_trend_in_time_and_over_paths(seed):
+def test_a_trend_in_time(seed):
     """Few paths do not tell a trend from a slower decay; 40 do."""
     in_time = simulated(seed, 40) + (4.0 * TIMES)[:, None] * np.sin(POINTS)
-    over_paths = simulated(seed, 40) + np.linspace(-6, 6, 40)[:, None, None] * np.sin(POINTS)
     assert "prepare=sl.Preparation(detrend=True)" in advice(in_time)[0]
-    assert "a trend over the paths" in advice(over_paths)[0]
 
 
 @pytest.mark.parametrize("initial", ["stationary", [1.0, 1.0, 0.5]])

@@ -38,8 +38,6 @@ MOST = 4_000_000
 #: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
 #: symmetry of a ring lets it vanish.
 VANISHES = 1e-10
-#: Fewest paths for a trend over them.
-FEWEST_PATHS = 8
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_GRAM_BYTES = 400e6
 
@@ -223,9 +221,6 @@ class Suite:
             results.append(regress("mean", one, free=False))
         if not self.detrended:
             results.append(regress("trend", self._time[..., None]))
-        if self.errors.observed.n_paths >= FEWEST_PATHS:
-            index = np.linspace(-1.0, 1.0, len(one))[:, None, None]
-            results.append(regress("trend over paths", np.broadcast_to(index, one.shape)))
         times = self.errors.observed.times
         periods = periods_of(times, self.clock)
         if not periods:

@@ -129,9 +129,6 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return "the fields lie in modes of another domain or boundary", d.place
     if test == "mean":
         return f"a mean that is not zero in {where}", "mean='constant'"
-    if test == "trend over paths":
-        half = suite.errors.observed.n_paths // 2
-        return f"a trend over the paths in {where}", f"data[:{half}] and data[{half}:] apart"
     if test == "trend":
         return f"a trend in {where}", "prepare=sl.Preparation(detrend=True)"
     if "season" in test:
