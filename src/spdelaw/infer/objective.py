@@ -698,8 +698,8 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 #     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
 
 
-#: Largest mean relative to the data.
-LARGEST_MEAN = 1e3
+#: Largest mean of a law relative to the data, and of a likelihood that has digits left.
+LARGEST_MEAN, FARTHEST_MEAN = 1e3, 1e6
 
 
 def mean_coefficients(observed: Observed, n_modes: int) -> Array:
@@ -834,6 +834,11 @@ class Objective(abc.ABC):
     @abc.abstractmethod
     def mean_and_deviation(self) -> tuple[Array, Array]:
         """Mean and deviation of the coefficients; (N,) each."""
+
+    @functools.cached_property
+    def farthest(self) -> float:
+        """Mean beyond which there is no likelihood."""
+        return FARTHEST_MEAN * float(np.abs(self.mean_and_deviation).max())
 
     @property
     def size(self) -> tuple[float, int, int]:

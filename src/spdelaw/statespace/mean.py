@@ -203,6 +203,7 @@ def evaluate_restricted(
     state_space: StateSpace,
     *,
     anchored: bool = False,
+    farthest: float = np.inf,
     use_misfit: bool = True,
     threads: int = 1,
 ) -> Evaluation:
@@ -215,6 +216,7 @@ def evaluate_restricted(
         state_space: the law, whatever its mean.
         anchored: the mean of the initial state is that of the state itself, and not of its
             deviation from m. The prior of m is then as wide as the law, and not flat.
+        farthest: largest mean; beyond it sums have no digits left, and there is no likelihood.
         use_misfit: as of `evaluate_likelihood`.
         threads: likewise.
     """
@@ -222,6 +224,7 @@ def evaluate_restricted(
     responses = _responses(collapsed, bare, anchored)
     information, gradient = _mean_information(collapsed, responses)
     mean, covariance, flat = solve_mean(information, gradient)
+    _check_distance(mean, farthest)
     log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
     at = with_mean(state_space, mean, anchored)
     evaluation = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
@@ -355,6 +358,11 @@ def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float
     return covariance @ gradient, covariance, float(logs)
 
 
+def _check_distance(mean: Array, farthest: float) -> None:
+    if not (np.abs(mean) <= farthest).all():
+        raise np.linalg.LinAlgError("a mean too far from the data for their sums")
+
+
 def volume(
     dynamics: Linear, information: Array, flat: tuple[Array, float], anchored: bool
 ) -> tuple[float, Array, Array, Array]:
@@ -393,12 +401,13 @@ def volume(
 
 
 def evaluate_restricted_statistics(
-    s: Statistics, state_space: StateSpace, *, anchored: bool = False
+    s: Statistics, state_space: StateSpace, *, anchored: bool = False, farthest: float = np.inf
 ) -> Evaluation:
     """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
     dynamics = state_space.linear
     information, gradient, step, counts, weight = _statistics_about_mean(s, state_space, anchored)
     mean, covariance, flat = solve_mean(information, gradient)
+    _check_distance(mean, farthest)
     log, spread, *through = volume(dynamics, information, (covariance, flat), anchored)
     evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored))
     each = operators.like(dynamics.noise if dynamics.is_diagonal else np.empty((1, 1)), spread)

@@ -85,8 +85,9 @@ class StatisticsObjective(Objective):
         """Likelihood and score; restricted, where the law has a mean."""
         if not self.has_mean:
             return self.at_mean(state_space)
-        s, anchored = self.statistics, self.anchored
-        return evaluate_restricted_statistics(s, state_space, anchored=anchored)
+        return evaluate_restricted_statistics(
+            self.statistics, state_space, anchored=self.anchored, farthest=self.farthest
+        )
 
     @functools.cached_property
     def mean_and_deviation(self) -> tuple[Array, Array]:

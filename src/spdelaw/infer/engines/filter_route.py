@@ -224,7 +224,9 @@ class FilterObjective(Objective):
         """Likelihood and score of some paths; restricted, where the law has a mean."""
         space, evaluate = self._with_working_floor(state_space), evaluate_likelihood
         if self.has_mean:
-            evaluate = functools.partial(evaluate_restricted, anchored=self.anchored)
+            evaluate = functools.partial(
+                evaluate_restricted, anchored=self.anchored, farthest=self.farthest
+            )
         return evaluate(collapsed, space, use_misfit=self.use_misfit, threads=self.threads)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
