@@ -70,6 +70,7 @@ IMPROVED = {
     **dict.fromkeys(("complete_further_modes", "nuisance_none"), _SUMS),
     "complete_scattered": "errors by differences over standard errors: that of nuisance_kappa is "
     "0.282, as with steps of a tenth; 0.1 differenced over many of them and had 0.272",
+    "drift_parametric": "a standard error wider than its likelihood interval is half its width",
     "prepare": "a point that never changes is scaled by 1, not by its rounding",
     **dict.fromkeys(
         ("amortized_structured", "amortized_structured_gaps"),
@@ -124,6 +125,7 @@ _PREDICTED = (
 )
 _RESULTS = ("law forecast", "law reconstruct", "search:law forecast", "forecast", "reconstruct")
 _NEARER = "a semilinear search ends nearer to its maximum, within 0.001 standard errors of before"
+_ASSUMED = "a law says in one line what it assumes, and looks for memory in its residual"
 _ENTRIES = "semilinear laws have the entries of every fit, such as mean and convergence"
 CHANGED_TODAY: dict[str, str] = {
     **{
@@ -136,6 +138,12 @@ CHANGED_TODAY: dict[str, str] = {
         ("shell_linear/evaluate.scorecard", "shell_linear/search:evaluate.scorecard"), _TWO_PARTS
     ),
     "fields_gray_scott/law decided": _ENTRIES,
+    **dict.fromkeys(("law_texts/text", "semilinear_saved/text"), _ASSUMED),
+    **{
+        f"shell_linear/{command}.law.info.{entry}": _ASSUMED
+        for command in ("fit", "show")
+        for entry in ("assumed", "rest")
+    },
     "sphere_turning/search:modes pattern": "the phase of a complex pattern is free",
     **dict.fromkeys(("shell_linear/reconstruct.variables", "shell_linear/reconstruct.std"), _BANDS),
     "semilinear_scheme/law decided": _ENTRIES,
