@@ -68,6 +68,7 @@ def smooth(mean=0.0, seed=0):
     return sl.simulate(equation, 1, np.arange(200.0), X, seed=seed, observation_std=0.1)[0] + mean
 
 
+@pytest.mark.filterwarnings("ignore:the decay of mode 1:spdelaw.errors.IdentifiabilityWarning")
 def test_kelvin_fitted_raw_is_noted():
     """Where a law may have no mean; with one there is nothing to note."""
     for words, n in (({}, 0), ({"mean": "zero"}, 1),

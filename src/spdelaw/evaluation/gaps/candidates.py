@@ -109,7 +109,8 @@ def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
-        model_words = {**words, "nuisance": 0, **recipe.words}
+        # The residual is that of `fill`, chosen with the law.
+        model_words = {**words, "nuisance": 0, "rest": "white", **recipe.words}
         law = fit(training, domain, candidate.n_modes, engine=Exact(profile=False), **model_words)
     if law.initial.kind != "stationary" or values.has_own_clocks:
         return law
