@@ -328,10 +328,14 @@ class Exact(Engine):
         return dataclasses.replace(law, points=observed.points)
 
 
+#: Bad sensors that are named one by one.
+MOST_NAMED = 3
+
+
 def without_bad_sensors(
     observed: Observed, n_modes: int, model: Model
 ) -> tuple[Observed, list[str]]:
-    """The data without sensors that contradict all others, and a sentence about each.
+    """The data without sensors that contradict all others, and notes about them.
 
     Not where sensors may differ: with one noise per point, or per value. Lazy data are not read.
     """
@@ -341,7 +345,13 @@ def without_bad_sensors(
     if not bad:
         return observed, []
     keep = np.array([m not in bad for m in range(len(observed.points))])
-    return observed.at_points(keep), [_sensor_note(observed, m, why) for m, why in bad.items()]
+    notes = [_sensor_note(observed, m, why) for m, why in list(bad.items())[:MOST_NAMED]]
+    if len(bad) > MOST_NAMED:
+        notes = [
+            f"the fit leaves out {len(bad)} points that contradict all others or never change, as "
+            f"under sea ice. The first of them: {notes[0]}"
+        ]
+    return observed.at_points(keep), notes
 
 
 def _sensor_note(observed: Observed, m: int, why: str) -> str:
