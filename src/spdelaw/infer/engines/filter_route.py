@@ -492,7 +492,7 @@ class CondensedDesign(NamedTuple):
         collapsed: the same on the modes, less the centre.
         centre: most of the mean, as coefficients, (N,); none for a mean of zero.
         notes: reasons in words.
-        correlation: lag-one correlation of what the modes leave over, and its standard error.
+        correlation: lag-one correlation of the residual of the modes, and its standard error.
         is_rough: whether that is no smoother in space than errors of single sensors.
     """
 
