@@ -318,6 +318,8 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
 BAD_SENSOR_RATIO = 4.0
 #: Points beyond the modes that a row needs, rows that a sensor needs, and rows that are enough.
 SPARE_POINTS, FEWEST_ROWS, ENOUGH_ROWS = 4, 20, 2000
+#: Rows that are read, evenly from all.
+MOST_ROWS = 4 * ENOUGH_ROWS
 #: Largest share of the sensors that may be bad: more of them are what the data are like.
 BAD_SHARE = 0.125
 #: Mean square, relative to that of the values, that is rounding; the same of a mode's size.
@@ -332,9 +334,10 @@ def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
         basis: modes at the sensors, (M, N).
     """
     n_points, n_modes = basis.shape
-    rows = values.reshape(-1, n_points)
+    every = values.reshape(-1, n_points)
+    rows = every[:: -(-len(every) // MOST_ROWS)] if len(every) else every
     most = int(BAD_SHARE * n_points)
-    stuck = _stuck_sensors(rows, basis)
+    stuck = _stuck_sensors(every, rows, basis)
     if not most or len(stuck) > most:
         return {}
     bad = {m: f"always reads {x:.9g} (--missing {x:.9g} drops it)" for m, x in stuck.items()}
@@ -359,13 +362,19 @@ def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
     return bad
 
 
-def _stuck_sensors(rows: Array, basis: Array) -> dict[int, float]:
-    """Sensors that always read one value where the modes move, with that value."""
+def _stuck_sensors(every: Array, rows: Array, basis: Array) -> dict[int, float]:
+    """Sensors that always read one value where the modes move, with that value.
+
+    Some rows show which sensors may be stuck; all values of these are read.
+    """
     size = np.linalg.norm(basis, axis=1)
-    observed = ~np.isnan(rows)
-    low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
-    is_stuck = (low == high) & (observed.sum(0) >= FEWEST_ROWS) & (size > NO_MODE * size.max())
-    return {int(m): float(low[m]) for m in np.flatnonzero(is_stuck)}
+    may_be = np.fmin.reduce(rows, axis=0) == np.fmax.reduce(rows, axis=0)
+    stuck = {}
+    for m in np.flatnonzero(may_be & (size > NO_MODE * size.max())):
+        readings = every[~np.isnan(every[:, m]), m]
+        if len(readings) >= FEWEST_ROWS and (readings == readings[0]).all():
+            stuck[int(m)] = float(readings[0])
+    return stuck
 
 
 def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]:
@@ -376,12 +385,14 @@ def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]
     """
     observed = ~np.isnan(rows)
     weights = observed & keep
-    patterns, which = np.unique(weights, axis=0, return_inverse=True)
-    gram = np.einsum("rm,mi,mj->rij", patterns.astype(float), basis, basis)
+    packed = np.packbits(weights, axis=1)
+    keys = packed.view(f"V{packed.shape[1]}").reshape(-1)
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    gram = np.einsum("rm,mi,mj->rij", weights[first].astype(float), basis, basis, optimize=True)
     inverse = np.linalg.pinv(gram, hermitian=True)
-    leverage = np.einsum("mi,rij,mj->rm", basis, inverse, basis)[which.reshape(-1)]
+    leverage = ((basis @ inverse) * basis).sum(-1)[which]
     vector = np.where(weights, rows, 0.0) @ basis
-    state = np.einsum("rij,rj->ri", inverse[which.reshape(-1)], vector)
+    state = np.einsum("rij,rj->ri", inverse[which], vector)
     scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
     is_used = observed & (scale > NO_MODE)
     residual = np.where(is_used, rows - state @ basis.T, 0.0) / np.sqrt(np.where(is_used, scale, 1))

@@ -22,7 +22,7 @@ FALSE_ALARM, LEAST_CORRELATION = 1e-4, 0.1
 #: Share of the mean square of the values below which a residual counts as rounding.
 ROUNDING_SHARE = 1e-8
 #: Values that the test looks at.
-TESTED_VALUES = 2_000_000
+TESTED_VALUES = 500_000
 
 
 def with_residual(law: Law, observed: Observed, model: Model) -> Law:
