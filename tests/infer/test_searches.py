@@ -18,7 +18,12 @@ from spdelaw.infer.assemble import _decaying
 from spdelaw.infer.engines.filter_route import build_objective
 from spdelaw.infer.model import Model
 from spdelaw.infer.objective import _root_of_inverse
-from spdelaw.infer.optimise import MINIMUM_EVALUATIONS, SEARCH_SECONDS, maximise
+from spdelaw.infer.optimise import (
+    MINIMUM_EVALUATIONS,
+    SEARCH_SECONDS,
+    difference_information,
+    maximise,
+)
 from spdelaw.infer.parameters import Covariance, OperatorTied, Stable
 from spdelaw.infer.pipeline import clear_errors
 from spdelaw.processes import operators
@@ -37,13 +42,16 @@ def search(objective, scale, seconds=0.0, **words):
         scale=scale,
         n_plain=len(scale),
         seconds=seconds,
-        owners=lambda: None,
         maximum_by_scores=lambda: None,
-        initial_information=lambda x: np.zeros((0, 0)),
         exact_information=lambda x: None,
         expected_information=lambda x: None,
     )
-    posterior.with_mean_held = lambda x: (posterior, 0.0)
+
+    def differenced_information(score, x, scale):
+        information = difference_information(score, x, scale, len(x), lambda x: np.zeros((0, 0)))
+        return information, np.zeros((0, len(x)))
+
+    posterior.differenced_information = differenced_information
     return maximise(posterior, **words)
 
 

@@ -317,9 +317,9 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
 #: Mean square of a bad sensor, relative to the third largest of all: two may be bad at once.
 BAD_SENSOR_RATIO = 4.0
 #: Points beyond the modes that a row needs, rows that a sensor needs, and rows that are enough.
-SPARE_POINTS, FEWEST_ROWS, ENOUGH_ROWS = 4, 20, 2000
+SPARE_POINTS, FEWEST_ROWS, ENOUGH_ROWS = 4, 20, 300
 #: Rows that are read, evenly from all.
-MOST_ROWS = 4 * ENOUGH_ROWS
+MOST_ROWS = 16 * ENOUGH_ROWS
 #: Largest share of the sensors that may be bad: more of them are what the data are like.
 BAD_SHARE = 0.125
 #: Mean square, relative to that of the values, that is rounding; the same of a mode's size.
@@ -384,18 +384,20 @@ def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]
     ``r (1 + h)``.
     """
     observed = ~np.isnan(rows)
-    weights = observed & keep
-    packed = np.packbits(weights, axis=1)
-    keys = packed.view(f"V{packed.shape[1]}").reshape(-1)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    gram = np.einsum("rm,mi,mj->rij", weights[first].astype(float), basis, basis, optimize=True)
-    inverse = np.linalg.pinv(gram, hermitian=True)
-    leverage = ((basis @ inverse) * basis).sum(-1)[which]
-    vector = np.where(weights, rows, 0.0) @ basis
-    state = np.einsum("rij,rj->ri", inverse[which], vector)
-    scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
-    is_used = observed & (scale > NO_MODE)
-    residual = np.where(is_used, rows - state @ basis.T, 0.0) / np.sqrt(np.where(is_used, scale, 1))
-    count = is_used.sum(0)
+    square, total, count = np.zeros((3, len(basis)))
+    packed = np.packbits(observed & keep, axis=1)
+    _, which = np.unique(packed.view(f"V{packed.shape[1]}").reshape(-1), return_inverse=True)
+    for pattern in range(which.max(initial=-1) + 1):
+        block = rows[which == pattern]
+        used = keep & ~np.isnan(block).all(0)
+        inverse = np.linalg.pinv(basis[used].T @ basis[used], hermitian=True)
+        leverage = ((basis @ inverse) * basis).sum(1)
+        scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
+        residual = block - block[:, used] @ basis[used] @ inverse @ basis.T
+        residual[:, scale <= NO_MODE] = np.nan
+        residual /= np.sqrt(np.maximum(scale, NO_MODE))
+        count += (~np.isnan(residual)).sum(0)
+        square += np.nansum(residual**2, axis=0)
+        total += np.nansum(residual, axis=0)
     enough = np.where(count >= FEWEST_ROWS, count, np.nan)
-    return (residual**2).sum(0) / enough, residual.sum(0) / enough
+    return square / enough, total / enough

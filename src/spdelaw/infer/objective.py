@@ -23,6 +23,7 @@ from spdelaw.infer.optimise import (
     MeanEstimate,
     Optimum,
     balanced,
+    difference_information,
     maximise,
 )
 from spdelaw.infer.parameters import (
@@ -232,11 +233,15 @@ def _operator_directions(parametrisation: Parametrisation, part: str, full: Arra
     return stack if stack.ndim == 3 else operators.embed(stack)
 
 
-def metric_of_sums(s: Statistics) -> Metric:
-    """Metric of complete, noise-free paths; exact where all steps are of one length."""
+def metric_of_sums(s: Statistics, has_mean: bool = False) -> Metric:
+    """Metric of complete, noise-free paths; exact where all steps are of one length.
+
+    A mean of the law takes the information that the mean of the states has.
+    """
     n_steps, before = s.of_pairs.n_steps, s.of_pairs.before
     u, n = int(n_steps.argmax()), float(n_steps.sum())
-    scaled = before[u] * (n / n_steps[u])
+    first = s.first_steps[0][u] * has_mean
+    scaled = (before[u] - np.outer(first, first) / n_steps[u]) * (n / n_steps[u])
 
     def of(_: StateSpace, directions: Tangents) -> Array:
         return complete_information(directions, n, scaled)
@@ -291,13 +296,13 @@ class HeldMean(NamedTuple):
 
     Attributes:
         mean, covariance: the mean given the other parameters, (N,) and (N, N).
-        mixed: ``d2 log p / dm dx`` by the full vector, (N, p).
-        evaluate: likelihood and score around that mean.
+        shared: ``-d2 log p / d m0 d m'``, (N, N).
+        evaluate: likelihood and score around that mean, by the mean included.
     """
 
     mean: Array
     covariance: Array
-    mixed: Array
+    shared: Array
     evaluate: Evaluate
 
 
@@ -305,8 +310,8 @@ class HeldMean(NamedTuple):
 INITIAL_TOLERANCE = 1e-9
 #: Groups of coordinates that have one for each mode.
 PER_MODE = ("eigenvalue", "noise_variance", "initial_variance", "initial_mean")
-#: Slope, per rough standard error, below which a start counts as the maximum.
-START_IS_MAXIMUM = 1e-3
+#: Slope, per rough standard error, below which a start counts as the maximum; for a quick fit.
+START_IS_MAXIMUM, START_IS_NEAR = 1e-3, 0.1
 #: Step of the differences of a value, in rough standard errors.
 VALUE_STEP = 3e-4
 #: Second difference of a value from which on it shows a curvature, and steps tried, times ten each.
@@ -444,19 +449,54 @@ class LogPosterior:
         )
         return np.zeros((len(x),) * 2) if expected is None else expected[np.ix_(plain, plain)]
 
-    def with_mean_held(self, x: Array) -> tuple[LogPosterior, Array | float]:
-        """The likelihood around the mean at ``x``, and the information that the mean takes.
+    def differenced_information(
+        self, score: Callable[..., tuple[float, Array]], x: Array, scale: Array
+    ) -> tuple[Array, Array]:
+        """Curvature by differences of the score, (free, free), and ``d2 log p / dm dx``.
 
         The restricted likelihood has the curvature of the likelihood with its mean held, less
-        ``M' C M`` with ``M = d2 log p / dm dx``. What is left out is that of ``1/2 log |C|``, which
-        is nearly linear in the logarithms of rates and variances.
+        ``M' C M`` with ``M = d2 log p / dm dx``, (N, free). What is left out is that of ``1/2 log
+        |C|``, which is nearly linear in the logarithms of rates and variances.
         """
+        n, owners = len(x), self.owners()
         if self.held is None:
-            return self, 0.0
+            how = (self.n_plain, self.initial_information, owners)
+            information = difference_information(lambda z: score(z, self.at), x, scale, *how)
+            return np.nan_to_num(information, nan=0.0, posinf=0.0, neginf=0.0), np.zeros((0, n))
         held = self.held(self.full(x))
-        taken = self.columns.T @ held.mixed.T @ held.covariance @ held.mixed @ self.columns
-        plain = dataclasses.replace(self, evaluate=held.evaluate, held=None)
-        return plain, np.nan_to_num(taken)
+        plain, modes = dataclasses.replace(self, evaluate=held.evaluate), np.arange(len(held.mean))
+
+        def linear_block(_: Array) -> Array:
+            """Among the initial mean and the mean, where the log-likelihood is quadratic."""
+            nothing = np.zeros((len(modes),) * 2)
+            if self.n_plain == n:
+                return nothing
+            where = self.parametrisation.slices["initial_mean"]
+            shared = self.columns[where, self.n_plain :].T @ held.shared
+            return np.block([[plain.initial_information(x), shared], [shared.T, nothing]])
+
+        owners = None if owners is None else np.concatenate([owners, modes + 1])
+        joint = difference_information(
+            lambda z: score(z, plain.by_mean_at),
+            np.pad(x, (0, len(modes))),
+            np.pad(scale, (0, len(modes)), constant_values=1.0),
+            self.n_plain,
+            linear_block,
+            owners,
+        )
+        # Next to points without a likelihood a difference is not finite; it counts as zero.
+        joint = np.nan_to_num(joint, nan=0.0, posinf=0.0, neginf=0.0)
+        mixed = -joint[n:, :n]
+        return joint[:n, :n] - np.nan_to_num(mixed.T @ held.covariance @ mixed), mixed
+
+    def by_mean_at(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient, at the end by the mean, at the first entries of ``x``."""
+        full = self.full(x[: len(self.scale)])
+        model = self.parametrisation.state_space(full)
+        evaluation, (log_prior, slope) = self.evaluate(model), self.log_prior(full)
+        gradient = self.columns.T @ (self.parametrisation.score(full, model, evaluation) + slope)
+        value = float(evaluation.log_likelihood.sum()) + log_prior
+        return value, np.concatenate([gradient, evaluation.by_mean])
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.
@@ -644,9 +684,12 @@ def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosteri
     Of complete, noise-free data the moment estimates often are the maximum: then no search runs.
     """
     n_evaluations, is_there = 1, False
-    if posterior.metric is not None and posterior.metric.exact and polish:
-        slope = posterior.at(np.zeros(len(posterior.scale)))[1]
-        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < START_IS_MAXIMUM)
+    if posterior.metric is not None and posterior.metric.exact:
+        x, tolerance = np.zeros(len(posterior.scale)), START_IS_MAXIMUM if polish else START_IS_NEAR
+        value, slope, _ = posterior.at(x)
+        is_there = bool(np.abs(posterior.scale * slope).max(initial=0.0) < tolerance)
+        if is_there and not polish:
+            return posterior, Optimum(x, value, np.diag(posterior.scale**-2.0), 1, np.nan)
     if not is_there:
         fast = posterior.measured()
         near = maximise(fast, polish=False)
@@ -720,14 +763,15 @@ def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     most = LARGEST_MEAN * float(np.abs(problem.mean_and_deviation).max())
     value = np.clip(held.mean, -most, most)
     space = with_mean(estimate.state_space, value, problem.anchored)
-    slopes = np.zeros((len(value), estimate.columns.shape[1]))
-    if problem.polish:
-        slopes = held.covariance @ held.mixed @ estimate.columns
+    optimum, slopes = estimate.optimum, np.zeros((len(value), estimate.columns.shape[1]))
+    if len(optimum.mixed):
+        root = _root_of_inverse(optimum, estimate.posterior.scale)
+        slopes = held.covariance @ optimum.mixed @ root
     plain = float(problem.at_mean(space).log_likelihood.sum())
     total = value + problem.centre
 
     def at(space: StateSpace) -> tuple[Array, Array]:
-        mean, covariance = problem.mean_given(space)
+        mean, covariance, _ = problem.mean_given(space)
         return mean + problem.centre, covariance
 
     mean_estimate = MeanEstimate(
@@ -802,33 +846,27 @@ class Objective(abc.ABC):
         return full
 
     @abc.abstractmethod
-    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
-        """Mean of a law, and its covariance given the other parameters; (N,) and (N, N)."""
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
+        """Mean of a law, its covariance given the rest, and ``-d2 log p / d m0 d m'``."""
+
+    @abc.abstractmethod
+    def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:
+        """Gradient by the mean of a law around it, whose evaluation is given; (N,)."""
 
     @abc.abstractmethod
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean, nothing integrated out."""
 
     def hold_mean(self, full: Array) -> HeldMean:
-        """The likelihood with the mean held at what it is at a full vector.
-
-        The score is quadratic in m, so that its central differences by m are exact.
-        """
-        space = self.parametrisation.state_space(full)
-        value, covariance = self.mean_given(space)
-        errors, mixed = np.sqrt(np.diag(covariance)), np.zeros((len(value), len(full)))
-        for i in np.flatnonzero(errors):
-            ends = []
-            for way in (-1.0, 1.0):
-                mean = value + way * errors[i] * (np.arange(len(value)) == i)
-                at = with_mean(space, mean, self.anchored)
-                ends.append(self.parametrisation.score(full, at, self.at_mean(at)))
-            mixed[i] = (ends[1] - ends[0]) / (2.0 * errors[i])
+        """The likelihood with the mean held at what it is at a full vector."""
+        mean, covariance, shared = self.mean_given(self.parametrisation.state_space(full))
 
         def evaluate(model: StateSpace) -> Evaluation:
-            return self.at_mean(with_mean(model, value, self.anchored))
+            at = with_mean(model, mean, self.anchored)
+            evaluation = self.at_mean(at)
+            return evaluation._replace(by_mean=self.mean_gradient(at, evaluation))
 
-        return HeldMean(value, covariance, mixed, evaluate)
+        return HeldMean(mean, covariance, shared, evaluate)
 
     @property
     @abc.abstractmethod

@@ -329,6 +329,9 @@ POLISHED_GAIN, NEAR_GAIN, UNCONVERGED_GAIN = 1e-4, 1e-3, 5e-3
 #: Gain of the last Newton step. The same data in other pieces, whose sums differ by rounding, then
 #: have the same law to nine digits.
 LAST_STEP_GAIN = 1e-16
+#: Gain per coordinate up to which curvature that takes long is not computed again: a fifth of a
+#: standard error each.
+MOVED_GAIN = 0.02
 #: Slope, in log-likelihood per standard error, that a direction without curvature may have.
 UPHILL_TOLERANCE = 0.1
 #: Gain of Newton steps above which they have left a saddle, so that the search restarts there, and
@@ -375,6 +378,7 @@ class Optimum(NamedTuple):
         hessian: the factored information, where computed.
         curvature: how the information was computed: "analytic", "expected", "differenced" or
             "none".
+        mixed: ``d2 log p / dm dx`` by the mean of a law, (N, p); without rows where there is none.
         scores: of each term of the log-likelihood, (n, p), where the search went by these.
     """
 
@@ -386,6 +390,7 @@ class Optimum(NamedTuple):
     uphill: float = 0.0
     hessian: FactoredHessian | None = None
     curvature: str = "none"
+    mixed: Array = np.zeros((0, 0))
     scores: Array | None = None
 
     @property
@@ -435,34 +440,23 @@ def maximise(
         return by_scores
     scale, seconds, n_plain = posterior.scale, posterior.seconds, posterior.n_plain
     most = max(SEARCH_SECONDS / seconds, MINIMUM_EVALUATIONS) if seconds >= SLOW else np.inf
-    counted, owners = Counted(posterior.at, most), posterior.owners()
+    counted, mixed = Counted(posterior.at, most), np.zeros((0, len(scale)))
     is_long = seconds >= SLOW and 2.0 * n_plain * seconds > DIFFERENCE_SECONDS
     curvature_kind = "none"
 
     def curvature(x: Array, scale: Array) -> Array:
-        nonlocal curvature_kind
-        plain, taken = posterior.with_mean_held(x)
-        information, curvature_kind = plain.exact_information(x), "analytic"
+        nonlocal curvature_kind, mixed
+        information, curvature_kind = posterior.exact_information(x), "analytic"
         if information is None and is_long:
-            information, curvature_kind = plain.expected_information(x), "expected"
+            information, curvature_kind = posterior.expected_information(x), "expected"
         if information is None:
             curvature_kind = "differenced"
-            information = differences(plain, x, scale)
+            information, mixed = posterior.differenced_information(counted, x, scale)
             finer = balanced(information, scale)
             if (finer < COARSE_RATIO * scale).any():
                 # Differences over many standard errors are no curvature.
-                information = differences(plain, x, finer)
-        return information - taken
-
-    def differences(plain: LogPosterior, x: Array, scale: Array) -> Array:
-        def score(x: Array) -> tuple[float, Array]:
-            return counted(x, plain.at)
-
-        information = difference_information(
-            score, x, scale, n_plain, plain.initial_information, owners
-        )
-        # Next to points without a likelihood a difference is not finite; it counts as zero.
-        return np.nan_to_num(information, nan=0.0, posinf=0.0, neginf=0.0)
+                information, mixed = posterior.differenced_information(counted, x, finer)
+        return information
 
     x = np.zeros(len(scale))
     if rough:
@@ -486,9 +480,8 @@ def maximise(
             x = higher_point
         x, value, _ = _search(counted, x, scale, curvature)
     uphill = hessian.uphill(gradient)
-    return Optimum(
-        x, value, information, counted.calls, float(decrement), uphill, hessian, curvature_kind
-    )
+    report = (counted.calls, float(decrement), uphill, hessian, curvature_kind)
+    return Optimum(x, value, information, *report, mixed)
 
 
 class Counted:
@@ -599,11 +592,13 @@ def _polish(
     """
     value, gradient = objective(x)
     start, enough = value, value + (SADDLE_GAIN if may_leave else np.inf)
+    takes_long = objective.most < np.inf or len(x) > LIMITED_MEMORY
+    moved = max(MOVED_GAIN * len(x), NEAR_GAIN) if takes_long else NEAR_GAIN
     for _ in range(6):
         information, before = curvature(x, scale), value
         hessian = FactoredHessian.of(information, scale)
         x, value, gradient = _newton_steps(objective, x, value, gradient, hessian)
-        is_there = hessian.decrement(gradient) < POLISHED_GAIN and value - before < NEAR_GAIN
+        is_there = hessian.decrement(gradient) < POLISHED_GAIN and value - before < moved
         if is_there or value > enough or objective.is_spent:
             break
     return x, start, gradient, information, value, hessian

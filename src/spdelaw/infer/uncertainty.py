@@ -540,7 +540,7 @@ SPECTRA = {
     "initial_variance": "initial_variance",
 }
 #: Bounds for slow evaluations: rough seconds of all profiles, and evaluations they may always take.
-PROFILE_SECONDS, MINIMUM_EVALUATIONS = 15.0, 300
+PROFILE_SECONDS, MINIMUM_EVALUATIONS = 4.0, 24
 #: Powers of numbers in which r is about a straight line: the information on a decay rate is
 #: ``T / (2 lambda)``, and so is that on a stationary variance through it.
 POWERS = {"eigenvalue": 0.5, "stationary_variance": -0.5}
@@ -570,8 +570,8 @@ def likelihood_ends(
 
     By name of a quantity, (2,) or (N, 2), NaN where the standard error serves; names of the numbers
     that have the interval of their profile; and how often the likelihood was computed for them.
-    Where that would take long the last numbers keep the intervals of their standard errors. So do
-    means that are compatible with zero, unless ``all_means``.
+    Where that would take long the last numbers, and means, keep the intervals of their standard
+    errors. So do means that are compatible with zero, unless ``all_means``.
     """
     z, ends, profiled = normal_quantile(level), dict[str, Array](), list[str]()
     numbers, is_maximum = list(_reported_numbers(estimate, n_modes)), estimate.optimum.converged
@@ -599,7 +599,8 @@ def likelihood_ends(
     if estimate.mean is not None:
         z_of_mean = np.abs(estimate.mean.value) / np.maximum(estimate.mean.errors, 1e-300)
         clear = np.flatnonzero((z_of_mean >= CLEAR_MEAN) | all_means)
-        rates = [x for x in wide if x.name == "eigenvalue" and x.mode in clear]
+        is_quick = around.objective.most == np.inf
+        rates = [x for x in wide if is_quick and x.name == "eigenvalue" and x.mode in clear]
         means = around.ends_of_means(estimate.mean, rates, level)
         ends["mean"] = np.full((n_modes, 2), np.nan)
         ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))

@@ -56,6 +56,7 @@ class Evaluation(NamedTuple):
         by_observation_variance: one number.
         initial_information: ``-d2 log p / d m0 d m0'``, (N, N); constant in ``m0``.
         by_season: by the weights of the seasons, (K,); a zero without them.
+        by_mean: by a mean of the law with the initial mean held, (N,); zeros without one.
     """
 
     log_likelihood: Array
@@ -66,6 +67,7 @@ class Evaluation(NamedTuple):
     by_observation_variance: float
     initial_information: Array
     by_season: Array = np.zeros(1)
+    by_mean: Array = np.zeros(1)
 
 
 def evaluate_likelihood(
@@ -117,7 +119,10 @@ def score(
         first = np.broadcast_to(initial.mean[:, None] * block.unit, post.mean.shape[1:])
         states = np.concatenate([first[None], post.mean])
     outside, count, volume = density(block, use_misfit)
-    misfit = outside + _per_path(block, quadratic(block.gram, block.estimate - states))
+    error, by_mean = block.estimate - states, np.zeros(1)
+    misfit = outside + _per_path(block, quadratic(block.gram, error))
+    if dynamics.mean is not None:
+        by_mean = (apply_gram(block.gram, error) / r * block.unit).sum((0, 2))
     energy = _per_path(block, _prior_energy(post.mean, prior)) + misfit / r
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + post.gram_trace / r)
@@ -131,6 +136,7 @@ def score(
         float(by_r),
         _initial_information(block, state_space, post, prior),
         pull[2],
+        by_mean,
     )
     return add_response_score(evaluation, block, dynamics, states, r)
 

@@ -145,7 +145,7 @@ def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool
         first = np.broadcast_to(state_space.initial.mean[:, None] * block.unit, state.shape[1:])
         state = np.concatenate([first[None], state])
     pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
-    information = _information(block.gram / r, slope, n_paths)
+    information = _information(block.gram, slope, n_paths) / r
     response = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
     if carry is None:
         return response
@@ -163,7 +163,7 @@ def _information(gram: Array, slope: Array, n_paths: int) -> Array:
     """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
     left = 1.0 - slope if slope.ndim == 3 else np.eye(slope.shape[1])[..., None] - slope
     if gram.ndim == 4 and gram.shape[-1] == left.shape[-1]:  # one product for all times
-        information = np.tensordot(gram, left, ((0, 2, 3), (0, 1, 3)))
+        information = np.tensordot(gram, left, ((0, 1, 3), (0, 1, 3)))  # G_t is symmetric
         information = information * (n_paths if gram.shape[-1] == 1 else 1)
     else:
         information = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
@@ -244,10 +244,12 @@ def evaluate_restricted(
 
 def mean_given(
     collapsed: Collapsed, state_space: StateSpace, *, anchored: bool = False
-) -> tuple[Array, Array]:
-    """``m_hat`` and ``C`` alone, at a third of the cost."""
+) -> tuple[Array, Array, Array]:
+    """``m_hat``, ``C`` and ``-d2 log p / d m0 d m'`` alone, at a third of the cost."""
     bare = state_space._replace(dynamics=state_space.linear.with_mean(None))
-    return solve_mean(*_mean_information(collapsed, _responses(collapsed, bare, anchored)))[:2]
+    responses, r = _responses(collapsed, bare, anchored), float(bare.observation_variance)
+    shared = np.sum(collapsed.executor.map(_shared_information, responses, r), axis=0)
+    return *solve_mean(*_mean_information(collapsed, responses))[:2], shared
 
 
 def with_mean(state_space: StateSpace, mean: Array, anchored: bool) -> StateSpace:
@@ -310,7 +312,8 @@ def _spread_gradients(
 def _gram_trace(gram: Array, left: Array, root: Array) -> Array:
     """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
     turned = _multiply_stack(left, root)
-    return (turned * multiply_grams(gram, turned)).sum(tuple(range(turned.ndim - 1)))
+    flat = turned.reshape(-1, turned.shape[-1])
+    return np.einsum("ib,ib->b", flat, multiply_grams(gram, turned).reshape(flat.shape))
 
 
 def _multiply_stack(stack: Array, matrix: Array) -> Array:
@@ -431,9 +434,17 @@ def evaluate_restricted_statistics(
 
 def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
-) -> tuple[Array, Array]:
-    """``m_hat`` and its covariance alone; (N,) and (N, N)."""
-    return solve_mean(*_statistics_about_mean(s, state_space, anchored)[:2])[:2]
+) -> tuple[Array, Array, Array]:
+    """``m_hat``, its covariance and ``-d2 log p / d m0 d m'`` alone."""
+    information, gradient, _, _, weight = _statistics_about_mean(s, state_space, anchored)
+    shared = np.zeros_like(information) if weight is None else s.n_paths * weight
+    return *solve_mean(information, gradient)[:2], shared
+
+
+def mean_gradient_statistics(s: Statistics, state_space: StateSpace, *, anchored: bool) -> Array:
+    """``d log p / dm`` of a law around its mean, (N,)."""
+    information, gradient = _statistics_about_mean(s, state_space, anchored)[:2]
+    return np.asarray(gradient - information @ state_space.linear.mean)
 
 
 def _statistics_about_mean(

@@ -46,13 +46,20 @@ from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.condense import collapsed_rows, condensed, statistics_of_rows
 from spdelaw.statespace.likelihood import Evaluation
-from spdelaw.statespace.mean import evaluate_restricted_statistics, mean_given_statistics
+from spdelaw.statespace.mean import (
+    evaluate_restricted_statistics,
+    mean_given_statistics,
+    mean_gradient_statistics,
+)
 from spdelaw.statespace.statistics import Statistics, collect, evaluate_statistics, white_noise_z
 
 # ---------- Objective over the sufficient statistics of complete, noise-free paths
 
 
 Array = np.ndarray
+
+#: Steps of a path from which on its first state holds less than a percent of the information.
+LONG_PATH = 100
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -73,13 +80,17 @@ class StatisticsObjective(Objective):
 
     @property
     def metric(self) -> Metric | None:
-        """Of coupled modes; exact where drift and noise are free and all that is estimated."""
+        """Of coupled modes; exact where drift and noise are free and all that is estimated.
+
+        The first state of a long stationary path adds next to nothing.
+        """
         if not self.model.couples:
             return None
         free = self.model.drift == self.model.noise == "dense" and self.model.forcing is None
-        given = self.parametrisation.initial_kind == "deterministic" and not self.has_mean
-        metric = metric_of_sums(self.statistics)
-        return metric._replace(exact=metric.exact and free and given)
+        given = {"deterministic": True, "stationary": self.moments.n_steps >= LONG_PATH}
+        metric = metric_of_sums(self.statistics, self.has_mean)
+        is_given = given.get(self.parametrisation.initial_kind, False)
+        return metric._replace(exact=metric.exact and free and is_given)
 
     def likelihood(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score; restricted, where the law has a mean."""
@@ -109,9 +120,13 @@ class StatisticsObjective(Objective):
         )
         return problem, self._moved_start(by, full)
 
-    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
-        """Mean of a law, and its covariance given the other parameters."""
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
+        """Mean of a law, its covariance, and what it shares with the initial mean."""
         return mean_given_statistics(self.statistics, state_space, anchored=self.anchored)
+
+    def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:
+        """Gradient by the mean of a law around it."""
+        return mean_gradient_statistics(self.statistics, state_space, anchored=self.anchored)
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""

@@ -229,9 +229,13 @@ class FilterObjective(Objective):
             )
         return evaluate(collapsed, space, use_misfit=self.use_misfit, threads=self.threads)
 
-    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array]:
-        """Mean of a law, and its covariance given the other parameters."""
+    def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
+        """Mean of a law, its covariance, and what it shares with the initial mean."""
         return mean_given(self.data, self._with_working_floor(state_space), anchored=self.anchored)
+
+    def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:
+        """Gradient by the mean of a law around it; an anchored start stays where it is."""
+        return evaluation.by_mean - (evaluation.by_initial_mean if self.anchored else 0.0)
 
     def _with_working_floor(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:

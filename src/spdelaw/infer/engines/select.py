@@ -75,7 +75,7 @@ def _fit(build_objective: BuildObjective[P], model: Model, drops: bool) -> tuple
         revised, quick = _quick_fit(revised)
     mean, problem, start = Decision("zero", {}), revised, quick.full
     if problem.has_mean:
-        value, covariance = problem.mean_given(quick.state_space)
+        value, covariance, _ = problem.mean_given(quick.state_space)
         mean = _decide_mean(value + problem.centre, covariance, drops)
     if problem.initial_is_open:
         problem, start = _with_initial_state(build_objective, model, problem, quick)
@@ -96,7 +96,7 @@ def _quick_fit(problem: P) -> tuple[P, Estimate]:
         return problem, quick
     most = FARTHEST_MEAN * problem.mean_and_deviation[1]
     for _ in range(MEAN_ROUNDS):
-        value, covariance = problem.mean_given(quick.state_space)
+        value, covariance, _ = problem.mean_given(quick.state_space)
         if (np.abs(value) <= SETTLED_MEAN * np.sqrt(np.diag(covariance))).all():
             break
         problem, start = problem.shifted(np.clip(value, -most, most), quick.full)
