@@ -527,7 +527,8 @@ COUPLED = {"by_noise": "by_noise_covariance"}
 def _by_name(found: Any, case: ScoreCase) -> dict[str, Any]:
     """An evaluation under the names that the reference has."""
     names = COUPLED if case.is_coupled else APART
-    named = {names.get(key, key): value for key, value in found._asdict().items()}
+    fields = {key: value for key, value in found._asdict().items() if key != "by_mean"}
+    named = {names.get(key, key): value for key, value in fields.items()}
     if case.is_coupled:  # seasons of coupled modes are new
         del named["by_season"]
     return named

@@ -378,8 +378,8 @@ class Optimum(NamedTuple):
         hessian: the factored information, where computed.
         curvature: how the information was computed: "analytic", "expected", "differenced" or
             "none".
-        mixed: ``d2 log p / dm dx`` by the mean of a law, (N, p); without rows where there is none.
         scores: of each term of the log-likelihood, (n, p), where the search went by these.
+        mixed: ``d2 log p / dm dx`` by the mean of a law, (N, p); without rows where there is none.
     """
 
     x: Array
@@ -390,8 +390,8 @@ class Optimum(NamedTuple):
     uphill: float = 0.0
     hessian: FactoredHessian | None = None
     curvature: str = "none"
-    mixed: Array = np.zeros((0, 0))
     scores: Array | None = None
+    mixed: Array = np.zeros((0, 0))
 
     @property
     def is_bounded(self) -> bool:
@@ -481,7 +481,7 @@ def maximise(
         x, value, _ = _search(counted, x, scale, curvature)
     uphill = hessian.uphill(gradient)
     report = (counted.calls, float(decrement), uphill, hessian, curvature_kind)
-    return Optimum(x, value, information, *report, mixed)
+    return Optimum(x, value, information, *report, mixed=mixed)
 
 
 class Counted:
