@@ -36,6 +36,8 @@ WHITE_CORRELATION = 0.05
 CHANCE_DEVIATIONS = 2.6
 #: Residual energy below this share of the field's counts as noise.
 NEGLIGIBLE = 1e-8
+#: Further modes that show whether a residual is rough, unless there are more already.
+FURTHER_MODES = 16
 #: Largest F-value of the next modes, against all that are finer, of errors of single sensors.
 ROUGH = 1.4
 #: Share of the residual's energy in a constant mean from which on it is no noise.
@@ -150,7 +152,7 @@ def is_rough(observed: Observed, n_modes: int) -> bool:
     sample, t = _sample_values(observed)
     n_observed = (~np.isnan(sample)).sum(-1)
     spare = int(np.median(n_observed[n_observed > 0])) - n_modes
-    total = observed.domain.available(n_modes + spare // 4)
+    total = observed.domain.available(n_modes + min(spare // 4, max(n_modes, FURTHER_MODES)))
     if total <= n_modes:
         return False
     enough = n_observed >= total + 2  # other rows determine nothing
