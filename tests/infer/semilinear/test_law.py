@@ -174,8 +174,12 @@ def test_terms_that_are_alike_inside_one_well():
     noise = sl.PowerLaw(1.5, 0.01)
     quiet = sl.catalogue.allen_cahn(3, times=0.1 * np.arange(31), initial=well, noise=noise)
     data = sl.simulate(quiet, 4, seed=0)
-    with pytest.raises(ConvergenceError, match="alike inside one well"):
-        sl.fit(data, domain, 3, terms=("u", "u^2", "u^3"))
+    with pytest.warns(IdentifiabilityWarning, match="cannot separate u from u\\^2"):
+        law = sl.fit(data, domain, 3, terms=("u", "u^2", "u^3"))
+    row = law.parameters.coefficient
+    z = (row.sel(statistic="estimate") - [1.0, 0.0, -1.0]) / row.sel(statistic="stderr")
+    assert float(np.abs(z).max()) < WITHIN
+    assert float(row.sel(statistic="stderr").min()) > 5.0
 
 
 def test_a_drift_that_runs_away():
