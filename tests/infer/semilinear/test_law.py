@@ -174,8 +174,12 @@ def test_terms_that_are_alike_inside_one_well():
     noise = sl.PowerLaw(1.5, 0.01)
     quiet = sl.catalogue.allen_cahn(3, times=0.1 * np.arange(31), initial=well, noise=noise)
     data = sl.simulate(quiet, 4, seed=0)
-    with pytest.raises(ConvergenceError, match="alike inside one well"):
-        sl.fit(data, domain, 3, terms=("u", "u^2", "u^3"))
+    with pytest.warns(IdentifiabilityWarning, match="cannot separate u from u\\^2"):
+        law = sl.fit(data, domain, 3, terms=("u", "u^2", "u^3"))
+    row = law.parameters.coefficient
+    z = (row.sel(statistic="estimate") - [1.0, 0.0, -1.0]) / row.sel(statistic="stderr")
+    assert float(np.abs(z).max()) < WITHIN
+    assert float(row.sel(statistic="stderr").min()) > 5.0
 
 
 def test_a_drift_that_runs_away():
@@ -195,3 +199,16 @@ def test_a_reaction_too_fast_for_its_steps():
         sl.fit(sl.simulate(e, 4, seed=0), e.domain, 3, terms=TERMS)
     with pytest.raises(ConvergenceError, match="times itself between them"):
         invert_information(-np.eye(2), 2.0)
+
+
+def test_noise_outside_the_modes_is_noise_inside_them():
+    """Errors of predictions alone did not show it: rows were states, and nu 2.6 errors off."""
+    well = sl.catalogue.allen_cahn(
+        3, times=0.1 * np.arange(41), initial=np.sqrt(2.0 * np.pi) * np.eye(3)[0],
+        noise=sl.PowerLaw(1.5, 0.01),
+    )  # fmt: skip
+    noisy = sl.simulate(well, 2, seed=0, grid=well.domain.grid(9), observation_std=0.02)
+    law = sl.fit(noisy, well.domain, 3, terms=TERMS)
+    assert law.info.route == "closure filter"
+    _, _, lower, upper = law.parameters["observation_std"].values
+    assert lower < 0.02 < upper

@@ -14,7 +14,7 @@ from spdelaw.checks import one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
-from spdelaw.errors import IdentifiabilityWarning, InputError
+from spdelaw.errors import ConvergenceError, IdentifiabilityWarning, InputError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
@@ -129,6 +129,9 @@ def _first_times(block: Block, reach: float) -> Block:
 ENGINE = "semilinear"
 #: Standard errors above zero from which on a noise counts as present.
 CLEAR_DEVIATIONS = 3.0
+#: Standard deviations from zero at which values have an offset.
+FAR_FROM_ZERO = 10.0
+SUBTRACT = "subtract their mean (--anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'))"
 
 
 def law_of(
@@ -137,6 +140,8 @@ def law_of(
     """Law with its parameters, standard errors, notes and log density."""
     initial, error = first_states(fit, observations)
     messages, observed = [*observations.notes(fit), *notes(fit)], observations.observed
+    if fit.layout.terms and (offset := offset_of(observed)):
+        messages.append(f"{offset}; where their zero has no meaning, {SUBTRACT}")
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
     maximum = fit.estimate
@@ -184,6 +189,18 @@ def notes(fit: SemilinearFit) -> list[str]:
             "of this law run away; add a higher power, or forecast over short times only"
         )
     return out
+
+
+def offset_of(observed: Observed) -> str:
+    """What is wrong with one field that lies far from zero; empty where it does not."""
+    values = np.asarray(observed.values)
+    deviations = abs(np.nanmean(values)) / max(np.nanstd(values), 1e-300)
+    if deviations < FAR_FROM_ZERO or isinstance(observed.domain, Fields):
+        return ""
+    return (
+        f"the values are around {np.nanmean(values):.4g}, {deviations:.0f} of their standard "
+        "deviations from zero, from which powers of u count"
+    )
 
 
 def field_notes(fit: SemilinearFit) -> list[str]:
@@ -319,8 +336,14 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
-        with watched(run["progress"]):
-            observations, fit = self.seen(observed, domain, n_modes, model)
+        try:
+            with watched(run["progress"]):
+                observations, fit = self.seen(observed, domain, n_modes, model)
+        except ConvergenceError as error:
+            if not (offset := offset_of(observed)):
+                raise
+            expected = "values around zero, where powers of u differ"
+            raise ConvergenceError("fit", expected=expected, got=offset, fix=SUBTRACT) from error
         return law_of(fit, observations, model, run["level"], clock)
 
     def words(self, model: Model) -> dict[str, Any]:

@@ -12,6 +12,9 @@ of a step and ``r / G`` the variance of noise in the modes,
     Cov(e_{t+1}, e_t) = -r F / G,    so    s_t = -sum_n e_{t+1,n} e_{t,n} F_n / (G_n Omega_n^2)
 
 has mean zero without noise, whatever the weights, and ``sum s / sqrt(sum s^2)`` is a normal score.
+Noise of the variance r that lies outside the modes would give it the mean ``r sqrt(n sum_n w_n^2)``
+with ``w_n = F_n / (G_n Omega_n)``. A residual that is white in time is noise, unless that mean is
+negligible.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from spdelaw.infer.semilinear.layout import layout
 from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
+from spdelaw.processes.semilinear import substeps
 from spdelaw.processes.terms import MOST_DENSE, bound
 from spdelaw.statespace.collapse import Collapsed, collapse
 from spdelaw.statespace.statistics import Statistics
@@ -52,6 +56,8 @@ Array = np.ndarray
 ROUNDING = 1e-14
 #: Normal score from which on the rows show noise; one in 4,000 false alarms costs only time.
 NOISE_Z = 3.5
+#: Score of noise that moves no estimate by more than about this many standard errors.
+NEGLIGIBLE = 0.5
 #: Least eigenvalue of a row's Gram matrix, relative to its largest, that determines all modes.
 LEAST_GRAM_RATIO = 1e-6
 #: Transitions that the test for noise uses.
@@ -147,24 +153,34 @@ class FullyObserved:
         if not self.one_pass:
             return fit_complete(self.c, times, domain, terms, **words)
         form = layout(domain, self.c.shape[2], terms, **words)
-        return fit_one_pass(form, transitions(self.c, times))
+        return fit_one_pass(form, self.transitions)
 
     def shows_noise(self, fit: SemilinearFit) -> bool:
-        """Whether the errors of predictions are those of noisy rows."""
+        """Whether errors of predictions, or what lies outside the modes, are those of noise."""
         if self.is_held:
             return False
-        data, closure = (
-            transitions(self.c, self.observed.times),
-            fit.layout.closure(fit.estimate.full),
-        )
+        closure, data = fit.layout.closure(fit.estimate.full), self.transitions
         data = data.take(np.arange(min(len(data.dt), TESTED_TRANSITIONS)))
+        data = data._replace(steps=substeps(closure, data.before, data.dt))
         if self.one_pass:
             errors = residuals(fit, data)
         elif fit.diagnostics["scheme"] != "exact":
             errors = scheme_innovations(closure, data)
         else:
-            errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
-        return noise_score(closure, data, errors, self.gram) > NOISE_Z
+            try:
+                errors = transition_innovations(closure, data, fit.diagnostics["n_steps"])
+            except np.linalg.LinAlgError:  # from such a row no state can be predicted
+                return True
+        score, expected = noise_scores(closure, data, errors, self.gram, self.outside)
+        if score > NOISE_Z or self.one_pass or expected < NEGLIGIBLE:
+            return score > NOISE_Z
+        basis = self.observed.basis(self.c.shape[2])
+        return residual_correlation(self.observed, basis)[0] <= CORRELATED
+
+    @property
+    def transitions(self) -> Transitions:
+        """Pairs of successive states."""
+        return transitions(self.c, self.observed.times)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -339,14 +355,20 @@ def _row_coverage(gram: Array) -> tuple[Array, Array]:
     return largest > 0, values[..., 0] > LEAST_GRAM_RATIO * np.maximum(largest, 1e-300)
 
 
-def noise_score(closure: Closure, data: Transitions, errors: Array, gram: Array) -> float:
-    """Normal score for noise in the rows, from errors of predictions without any, standardised."""
+def noise_scores(
+    closure: Closure, data: Transitions, errors: Array, gram: Array, r: float
+) -> tuple[float, float]:
+    """Normal score for noise in the rows, and the one that noise of variance r would give.
+
+    ``errors`` are those of predictions without any noise, standardised.
+    """
     follows = (data.before[1:] == data.after[:-1]).all(1)
     decay = closure.rates * float(np.median(data.dt))
     omega = closure.noise * np.median(data.dt) * decay_mean(2.0 * decay)
     weight = np.exp(-np.clip(decay, -1.0, 50.0)) / (gram * omega)
     s = -(errors[1:] * errors[:-1] * weight).sum(1)[follows]
-    return float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
+    score = float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
+    return score, float(r * np.sqrt(len(s) * (weight**2).sum()))
 
 
 def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:

@@ -37,10 +37,8 @@ MOST_NEWTON, CURVATURES = 5, 2
 FAST = 1.0
 #: Least eigenvalue of the information, parameters scaled to 1, that counts as positive.
 LEAST_CURVATURE = 1e-10
-#: Parts of a standard error over which the score is differenced: the second where a change of the
-#: curvature over the first leaves a flat ridge without a maximum. Central differences would find
-#: one also where u, u^2 and u^3 are alike, with intervals that miss the truth by far.
-DIFFERENCES = (0.05, 0.005)
+#: Part of a standard error over which the score is differenced.
+DIFFERENCE = 0.01
 #: Rough standard error of every coordinate: so large that the information alone sets the scale.
 UNKNOWN_ERROR = 1e100
 
@@ -220,17 +218,17 @@ def pseudo_inverse(matrix: Array) -> Array:
 def information_at(objective: Any, at: Point, base: Array) -> Array:
     """Observed information: minus the slope of the score, by differences; (free, free).
 
-    Steps are small parts of a standard error by the metric of the search; ``base`` is the score.
+    Steps are a small part of a standard error along the principal axes of the metric: a single
+    coefficient of u, u^2 and u^3 that are nearly alike moves the score far off its tangent.
+    ``base`` is the score.
     """
-    spread = np.sqrt(np.maximum(np.diag(pseudo_inverse(at.metric)), 0.0))
-    for part in DIFFERENCES:
-        width = part * np.where(spread > 0, spread, 1e-6)
-        moved = at.x + np.diag(width)
-        slope = np.array([base - objective(x)[1].sum(0) for x in moved]) / width[:, None]
-        curvature = 0.5 * (slope + slope.T)
-        if positive_inverse(curvature) is not None:
-            break
-    return curvature
+    scale = _diagonal_roots(at.metric)
+    values, vectors = np.linalg.eigh(at.metric / np.outer(scale, scale))
+    roots = np.sqrt(np.maximum(values, LEAST_CURVATURE))
+    axes, inverse = vectors / roots / scale[:, None], vectors * roots * scale[:, None]
+    moved = at.x + DIFFERENCE * axes.T
+    slope = np.array([base - objective(x)[1].sum(0) for x in moved]) @ axes / DIFFERENCE
+    return np.asarray(inverse @ (0.5 * (slope + slope.T)) @ inverse.T)
 
 
 def positive_inverse(curvature: Array) -> Array | None:
