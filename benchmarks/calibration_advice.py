@@ -34,6 +34,8 @@ Array = np.ndarray
 Random = np.random.Generator
 
 PI, STEP, RATE = np.pi, 0.05, 0.01
+#: Data sets of a row whose predictions are scored; of more the tests alone are run.
+SCORED_SETS, TIERS = 60, ("predict", "forecast", "gaps")
 POINTS = np.linspace(0.0, PI, 17)
 INTERVAL, RING = sl.Interval(0.0, PI), sl.Interval(0.0, 2 * PI, "periodic")
 STATIONARY = {"initial": "stationary", "mean": "zero", "nuisance": 0}
@@ -344,7 +346,7 @@ def measure(row: Row, seed: int) -> dict[str, Any]:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            line |= _measured(row, rng)
+            line |= _measured(row, rng, seed < SCORED_SETS)
         texts = sorted({str(w.message) for w in caught if "spdelaw" in str(w.category)})
         line["warned"] = bool(row.cause and re.search(row.cause, " ".join(texts)))
         line["warnings"] = [text[:150] for text in texts[:3]] if row.cause else []
@@ -354,11 +356,11 @@ def measure(row: Row, seed: int) -> dict[str, Any]:
     return line | {"seconds": round(time.process_time() - start, 3)}
 
 
-def _measured(row: Row, rng: Random) -> dict[str, Any]:
+def _measured(row: Row, rng: Random, is_scored: bool) -> dict[str, Any]:
     train = row.make(rng)
     law = sl.fit(train, row.domain, row.n_modes, **row.words)
     data = train if row.cause else (row.test or row.make)(rng)
-    card = sl.evaluate(law, data)
+    card = sl.evaluate(law, data, tiers=TIERS if is_scored else ())
     check, impact = card.check, card.impact
     p = {k: float(v) for k, v in check.overall.items() if "bands" not in k}
     alone = {str(k): float(np.nanmin(v)) * int(v.notnull().sum()) for k, v in check.p_values.items()
@@ -411,6 +413,7 @@ def summary(row: Row, lines: list[dict[str, Any]]) -> dict[str, Any]:
            "rely": sum(line["answer"].endswith("rely on it") for line in good) / n,
            "seconds": float(np.mean([line["seconds"] for line in lines]))}  # fmt: skip
     judged = [line["impact"] for line in good if line["impact"]]
+    out["scored"] = len(judged)
     out["impact"] = sum(not _holds(x) for x in judged) / max(len(judged), 1)
     if row.cause:
         out["named"] = sum(

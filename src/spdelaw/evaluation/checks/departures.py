@@ -32,6 +32,8 @@ FEWEST = 20
 ROUNDING = 1e-3
 #: Least length of a unit column after projection: shorter ones lie in the space taken out.
 LEAST_LENGTH = 0.03
+#: Standard error of the logarithm of a variance that is not determined.
+UNDETERMINED = 1.0
 #: Factor on the uncertainty of a law on its training data, where its parameters cannot be tested.
 TRAINING_INFLATION = 1e6
 
@@ -263,7 +265,7 @@ def variance(series: list[Series | None]) -> TestResult:
     """Variance of the errors against 1: F, with the degrees of freedom that the estimate has."""
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
-        if one is not None:
+        if one is not None and one.log_error < UNDETERMINED:
             n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
             tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
             p[i] = min(1.0, 2.0 * min(tails))

@@ -107,7 +107,7 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
             better = better_domain(law, observed, gain)
             if better is not None:
                 place, gain = _domain_text(better[0]), better[1]
-        else:
+        elif all(d.test != "bend" for d in explained):
             place = _modes_without_decay(law)
         if place:
             others = [d for d in causes if d not in explained]
@@ -187,7 +187,8 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         cause = f"the values are rounded to {d.place}, which is noise of standard deviation"
         return f"{cause} {std:.2g}", "observation_noise='estimate'"
     if test == "growing mode":
-        return f"{d.place} does not decay, and may grow", _terms_text(("u", "u^3"))
+        cause = f"{d.place} does not decay: it grows (sl.discover finds all terms)"
+        return cause, _terms_text(("u", "u^3"))
     if test == "offset":
         return (
             f"the terms act on values around {d.detail:.4g}",
@@ -232,7 +233,9 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
-        cause = f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
+        grows = _modes_without_decay(law)
+        cause = f"{grows} does not decay: it grows, or " if grows else ""
+        cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
     return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
 
