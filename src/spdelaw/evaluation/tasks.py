@@ -16,7 +16,7 @@ from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import Unread, parts_of
-from spdelaw.law.observations import modes_at
+from spdelaw.law.observations import modes_at, weights_of
 from spdelaw.law.prediction import reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
@@ -101,7 +101,7 @@ TIERS = ("reconstruct", "predict", "forecast", "gaps")
 #: Share of the observed values that the tier "gaps" holds out.
 HELD_OUT = 0.2
 #: Deviations below this share of the size of the data are rounding: the value is certain.
-CERTAIN = 1e-7
+CERTAIN = 2e-3
 
 
 class TierScore(NamedTuple):
@@ -217,7 +217,10 @@ def score_tier(
     observed = observed.flat
     result = LawPredictor(law).fields(_given(observed, tier, seed))
     given = (tier, seed, observed.fields.sizes["time"], level, scale, rivals)
-    parts = over_parts(_tier_tables, observed, [result["mean"], result["std"]], *given)
+    std, weights = result["std"], weights_of(law, observed)
+    if weights is not None and weights.ndim == 3:  # values held out have noise of their own
+        std = np.sqrt(result["std_field"] ** 2 + 1.0 / weights)
+    parts = over_parts(_tier_tables, observed, [result["mean"], std], *given)
     bands = ScoreTable.added([bands for _, bands in parts])
     return _total(parts), bands._replace(sums=np.delete(bands.sums, 1, axis=1))
 

@@ -143,7 +143,16 @@ def assumed(law: Law) -> str:
     else:
         parts.append("one observation noise" if noise > 0 else "no observation noise")
     parts.append("residual white" if law.rest is None else "residual with memory at each point")
+    if _rotates(law):
+        half_turn = np.pi / float(np.median(np.diff(law.times)))
+        parts.append(f"no rotation faster than {half_turn:.4g}, half a turn between observations")
     return ", ".join(parts)
+
+
+def _rotates(law: Law) -> bool:
+    """Whether the drift turns modes into one another: it is learned up to whole turns per step."""
+    drift = law.dynamics.drift if isinstance(law.dynamics, Linear) else np.zeros(1)
+    return drift.ndim == 2 and bool(np.abs(np.linalg.eigvals(drift).imag).max() > 0)
 
 
 def _mode_rows(law: Law) -> tuple[list[str], list[list[str]], str]:

@@ -32,6 +32,8 @@ FEWEST = 20
 ROUNDING = 1e-3
 #: Least length of a unit column after projection: shorter ones lie in the space taken out.
 LEAST_LENGTH = 0.03
+#: Standard error of the logarithm of a variance that is not determined.
+UNDETERMINED = 1.0
 #: Factor on the uncertainty of a law on its training data, where its parameters cannot be tested.
 TRAINING_INFLATION = 1e6
 
@@ -103,8 +105,13 @@ class Series:
         """Values (path, time, ...) where the series is observed; missing values count as zero."""
         return np.nan_to_num(values[self.at])
 
-    def regress(self, columns: Array, *, free: Array | None = None) -> RegressionSums:
-        """White errors on columns (n, k), given others that are free (n, m)."""
+    def regress(
+        self, columns: Array, *, free: Array | None = None, robust: bool = False
+    ) -> RegressionSums:
+        """White errors on columns (n, k), given others that are free (n, m).
+
+        ``robust``: significant also where the variance of the errors varies (`_robust_square`).
+        """
         x, y = self.allowance.whiten(unit(columns)), self.e
         lost = self.allowance.out.shape[1]
         if free is not None:
@@ -112,9 +119,12 @@ class Series:
             x, y = x - basis @ (basis.T @ x), y - basis @ (basis.T @ y)
             lost += basis.shape[1]
         basis = span(x)
-        explained = float(((basis.T @ y) ** 2).sum())
-        k = basis.shape[1]
-        return RegressionSums(explained, float(y @ y) - explained, k, self.n - k - lost)
+        along, k = basis.T @ y, basis.shape[1]
+        explained, n = float(along @ along), self.n - k - lost
+        left = float(y @ y) - explained
+        if robust and k:
+            explained = min(explained, _robust_square(_meat(basis, y, along), along) * left / n)
+        return RegressionSums(explained, left, k, n)
 
 
 def unit(x: Array) -> Array:
@@ -238,7 +248,7 @@ def regression(
 
 
 def regress_each(
-    series: list[Series | None], columns: Columns, free: Free = None
+    series: list[Series | None], columns: Columns, free: Free = None, robust: bool = False
 ) -> list[RegressionSums | None]:
     """Regress each series on ``columns(n, series)``, given ``free(series)``."""
     out: list[RegressionSums | None] = []
@@ -247,7 +257,7 @@ def regress_each(
         if one is None or x is None or not x.shape[1]:
             out.append(None)
         else:
-            out.append(one.regress(x, free=None if free is None else free(one)))
+            out.append(one.regress(x, free=None if free is None else free(one), robust=robust))
     return out
 
 
@@ -255,7 +265,7 @@ def variance(series: list[Series | None]) -> TestResult:
     """Variance of the errors against 1: F, with the degrees of freedom that the estimate has."""
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
-        if one is not None:
+        if one is not None and one.log_error < UNDETERMINED:
             n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
             tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
             p[i] = min(1.0, 2.0 * min(tails))
@@ -418,11 +428,18 @@ def _robust_regression(
     meat = np.zeros((len(along), len(along)))
     for one, x in pairs:
         y, white = _whitened(one, x, False)
-        basis = white @ onto
-        left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEAST_LENGTH)
-        rows = basis * left[:, None]
-        meat += rows.T @ rows
-    return RegressionSums(float(along @ np.linalg.pinv(meat) @ along), float(n), len(along), n)
+        meat += _meat(white @ onto, y, along)
+    return RegressionSums(_robust_square(meat, along), float(n), len(along), n)
+
+
+def _meat(basis: Array, y: Array, along: Array) -> Array:
+    left = (y - basis @ along) / np.maximum(1.0 - (basis**2).sum(1), LEAST_LENGTH)
+    rows = basis * left[:, None]
+    return rows.T @ rows
+
+
+def _robust_square(meat: Array, along: Array) -> float:
+    return float(along @ np.linalg.pinv(meat) @ along)
 
 
 def normal_squares(e: Array) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from spdelaw.evaluation.rivals import TASK_RIVALS
 from spdelaw.evaluation.scores import LEVELS, ScoreTable
@@ -21,13 +22,20 @@ Array = np.ndarray
 
 #: Tasks in which rivals are given enough to predict.
 TASKS_WITH_RIVALS = ("forecast", "gaps")
-#: By how much the shares inside the bands of `LEVELS` may be off, beside two standard errors or as
-#: much again, and nats per value behind the best rival, where predictions hold.
-BAND_TOLERANCE, NATS_TOLERANCE = (0.10, 0.07, 0.03), 0.05
+#: Predictions hold with deviations that are off by a factor of 1.2 at most: 50, 80 and 95 % bands
+#: then hold 43-58, 71-88 and 90-98 %, at a loss of 0.03 to 0.04 nats per value
+#: (``(s^2 - 1) / 2 - log s``), and with as little behind the best rival. Both beyond what chance
+#: does: half a 95 % interval over paths or stretches of time.
+STD_TOLERANCE, NATS_TOLERANCE = 1.2, 0.05
+#: Shares inside the bands of `LEVELS` of deviations that are too small, and too large, by this.
+EDGES = scipy.special.ndtri(0.5 + np.array(LEVELS) / 200)
+LOWEST, HIGHEST = (
+    2.0 * scipy.special.ndtr(EDGES * s) - 1.0 for s in (1 / STD_TOLERANCE, STD_TOLERANCE)
+)
 #: Error relative to that of the best rival that is rounding.
 EXACT = 1e-6
-#: Standard error of a share from too few paths or stretches of time to estimate it.
-UNKNOWN_ERROR, FEWEST_UNITS = 0.05, 4
+#: Fewest units with an error; less of it in a share, and in nats, cannot be told from chance.
+FEWEST_UNITS, UNKNOWN_ERROR = 4, 0.2
 
 
 class Impact(NamedTuple):
@@ -36,10 +44,11 @@ class Impact(NamedTuple):
     Attributes:
         task: the task in which the bands are off most.
         coverage: shares inside the bands of `LEVELS` there.
-        coverage_error: their standard errors, from paths or stretches of time.
+        coverage_error: half of their 95 % intervals, from paths or stretches of time.
         nats_lost: log score behind the best rival, nats per value; negative where the law is ahead,
             NaN where no rival could be scored.
         rival: the best one.
+        nats_error: half of the 95 % interval of ``nats_lost``.
     """
 
     task: str
@@ -47,12 +56,13 @@ class Impact(NamedTuple):
     coverage_error: tuple[float, ...]
     nats_lost: float
     rival: str
+    nats_error: float = 0.0
 
     @property
     def predictions_hold(self) -> bool:
         """Whether bands hold what they say, and no rival is clearly better."""
         bands = _excess(np.array([self.coverage, self.coverage_error])) <= 0.0
-        return bool(bands) and not self.nats_lost > NATS_TOLERANCE
+        return bool(bands) and not self.nats_lost - self.nats_error > NATS_TOLERANCE
 
     def to_dict(self) -> dict[str, Any]:
         """Plain description for JSON."""
@@ -79,16 +89,17 @@ def impact_of(tables: dict[str, ScoreTable]) -> Impact | None:
     }
     if not tables:
         return None
-    coverage = {task: _coverage(table) for task, table in tables.items()}
+    bands = slice(3, 3 + len(LEVELS))
+    coverage = {task: _mean(t.sums[:, 0, bands], t.counts) for task, t in tables.items()}
     worst = max(coverage, key=lambda task: _excess(coverage[task]))
-    lost, rival = float("nan"), ""
+    lost, error, rival = float("nan"), 0.0, ""
     for table in tables.values():
-        scores = table.means()[:, 2]
-        behind = scores[0] - scores[1:]
-        if len(behind) and not behind.max() <= lost:
-            lost, rival = float(behind.max()), TASK_RIVALS[int(behind.argmax())]
-    shares, errors = coverage[worst].tolist()
-    return Impact(worst, tuple(shares), tuple(errors), lost, rival)
+        behind, errors = _mean(table.sums[:, :1, 2] - table.sums[:, 1:, 2], table.counts)
+        if len(behind) and not (behind - errors).max() <= lost - error:
+            best = int((behind - errors).argmax())
+            lost, error, rival = float(behind[best]), float(errors[best]), TASK_RIVALS[best]
+    shares, half = coverage[worst].tolist()
+    return Impact(worst, tuple(shares), tuple(half), lost, rival, error)
 
 
 def _is_exact(table: ScoreTable) -> bool:
@@ -97,19 +108,24 @@ def _is_exact(table: ScoreTable) -> bool:
     return len(errors) > 1 and bool(errors[0] < EXACT * np.nanmin(errors[1:]))
 
 
-def _coverage(table: ScoreTable) -> Array:
-    """Shares of the law's bands of `LEVELS`, and their standard errors; (2, level)."""
-    kept = table.counts > 0
-    inside, count = table.sums[kept, 0, 3 : 3 + len(LEVELS)], table.counts[kept, None]
-    share, n = inside.sum(0) / count.sum(), len(count)
+def _mean(sums: Array, counts: Array) -> Array:
+    """Means per value of sums (unit, k), and half of their 95 % intervals; (2, k).
+
+    Units that follow one another may be alike, with the correlation r: ``(1 + r) / (1 - r)``.
+    """
+    kept = counts > 0
+    sums, counts = sums[kept], counts[kept, None]
+    mean, n = sums.sum(0) / counts.sum(), len(counts)
     if n < FEWEST_UNITS:
-        return np.stack([share, np.full(len(LEVELS), UNKNOWN_ERROR)])
-    off = inside - share * count
-    return np.stack([share, np.sqrt(n / (n - 1) * (off**2).sum(0)) / count.sum()])
+        return np.stack([mean, np.full(len(mean), UNKNOWN_ERROR)])
+    off = sums - mean * counts
+    square = np.maximum((off**2).sum(0), 1e-300)
+    r = np.clip((off[1:] * off[:-1]).sum(0) / square, 0.0, 0.8)
+    error = np.sqrt(n / (n - 1) * square * (1.0 + r) / (1.0 - r)) / counts.sum()
+    return np.stack([mean, scipy.special.stdtrit(n - 1, 0.975) * error])
 
 
 def _excess(coverage: Array) -> float:
-    """By how much the worst share is off beyond its tolerance and two standard errors."""
-    share, error = coverage
-    off = np.abs(share - np.array(LEVELS) / 100)
-    return float(np.max(off - np.minimum(2.0 * error, BAND_TOLERANCE) - BAND_TOLERANCE))
+    """By how much the worst share is off beyond what is tolerated and what chance does."""
+    share, half = coverage
+    return float(np.max(np.maximum(LOWEST - share, share - HIGHEST) - half))

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from spdelaw.data.observed import Observed
+from spdelaw.data.quality import bad_sensors
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import BOUNDARIES, Interval
 from spdelaw.evaluation.checks.departures import Series, TestResult, normal_p
@@ -28,8 +29,9 @@ Array = np.ndarray
 
 #: Most rows that are tested, spread over the data, and fewest of them at a point.
 MOST_ROWS, FEWEST_VALUES = 2000, 20
-#: Least share of the variance of a value outside the modes, where it is looked at alone.
-LEAST_FREEDOM = 0.05
+#: Least share of the variance of a value outside the modes, where it is looked at alone, and
+#: least variance of a point, relative to the mean, in a gain.
+LEAST_FREEDOM, LEAST_NOISE = 0.05, 0.01
 #: Fewest paths or stretches of time for an error of the mean square.
 FEWEST_UNITS = 4
 
@@ -123,13 +125,16 @@ def _outside_size(
     p = float(scipy.special.stdtr(n - 1, -abs(z))) * 2.0
     if not has_variance and z < 0:  # fields that lie in the modes to rounding
         p = 1.0
-    gain = 0.5 * freedom.sum() / squares.row_share * (ratio - 1.0 - np.log(max(ratio, 1e-300)))
+    log = float(np.log(max(ratio, 1e-300)))
+    # Of a law without any variance outside its modes only the logarithm has a meaning.
+    gain = 0.5 * freedom.sum() / squares.row_share * (ratio - 1.0 - log if has_variance else log)
     return TestResult("outside the modes", nothing, min(p, 1.0), float(gain), float(ratio), 1.0)
 
 
 def _point_noise(squares: OutsideSquares, nothing: Array, observed: Observed) -> TestResult:
     """Noise of single points against that of all; ``detail``: the largest ratio, ``place`` its."""
     square, freedom = squares.by_point
+    freedom = freedom / _alike_rows(squares.values)
     tested = freedom >= FEWEST_VALUES
     if tested.sum() < 2:
         return TestResult("point noise", nothing)
@@ -138,10 +143,60 @@ def _point_noise(squares: OutsideSquares, nothing: Array, observed: Observed) ->
     tails = [g(freedom, freedom.sum(), f) for g in (scipy.special.fdtr, scipy.special.fdtrc)]
     p = min(1.0, 2.0 * float(np.min(tails)) * len(f))
     # Gain of one variance per point over one for all.
-    gain = max(0.5 * float(freedom @ -np.log(f)) - 0.5 * len(f), 0.0)
+    gain = max(0.5 * float(freedom @ -np.log(np.maximum(f, LEAST_NOISE))) - 0.5 * len(f), 0.0)
     where = point_label(observed, int(np.flatnonzero(tested)[f.argmax()]))
     place = ", ".join(f"{name} {value:.4g}" for name, value in where.items())
     return TestResult("point noise", nothing, p, gain, float(f.max()), float(len(f)), place)
+
+
+def _alike_rows(values: Array) -> float:
+    """How many rows count as one: with memory r, ``1 + 2 sum_k r^2k``."""
+    pairs = np.nansum(values[1:] * values[:-1])
+    r = np.clip(pairs / max(float(np.nansum(values**2)), 1e-300), -0.99, 0.99)
+    return float((1.0 + r**2) / (1.0 - r**2))
+
+
+# ---------- Sensors that contradict all others, and values that were rounded
+
+
+def without_bad_sensors(law: Law, observed: Observed) -> tuple[TestResult, Observed]:
+    """The test, and the data without such sensors; ``detail``: how many, ``place``: the first.
+
+    Not where the noise of points or values differs by the law.
+    """
+    differs = law.observation_variance.ndim > 0 or weights_of(law, observed) is not None
+    bad: dict[int, str] = {}
+    if not (observed.is_lazy or differs):
+        bad = bad_sensors(np.asarray(observed.values), modes_at(law, observed.places))
+    if not bad:
+        return TestResult("sensors", np.zeros(0)), observed
+    m = next(iter(bad))
+    labels = ", ".join(f"{name} {x:.5g}" for name, x in point_label(observed, m).items())
+    keep = np.array([m not in bad for m in range(len(observed.points))])
+    gain = float(np.isfinite(observed.values[..., ~keep]).sum())
+    near = " & ".join(
+        f"(abs(data.{name} - {x:.9g}) < 1e-6)" for name, x in point_label(observed, m).items()
+    )
+    place = f"{labels} {bad[m].split(' (')[0]}: data.where(~({near}))"
+    result = TestResult("sensors", np.zeros(0), 0.0, gain, len(bad), len(bad), place)
+    return result, observed.at_points(keep)
+
+
+#: Values that are looked at, and the least share of the variance of steps that rounding is.
+ROUNDED_VALUES, ROUNDED_SHARE = 20_000, 0.02
+
+
+def rounding_of(observed: Observed) -> float:
+    """The unit to which values were rounded, where that matters beside their steps; else 0."""
+    steps = np.diff(observed.values, axis=1)  # a mean may have been taken off the values
+    steps = steps[np.isfinite(steps)][:ROUNDED_VALUES]
+    sizes = np.unique(np.abs(steps))
+    sizes = sizes[sizes > 1e-9 * np.max(sizes, initial=0.0)]
+    if len(sizes) < 2:
+        return 0.0
+    unit = float(sizes[0])
+    is_multiple = np.abs(steps / unit - np.round(steps / unit)).max() < 1e-3
+    return unit if is_multiple and unit**2 / 12.0 > ROUNDED_SHARE * float(np.var(steps)) else 0.0
 
 
 # ---------- Outliers: single values or rows that lie far out
@@ -200,7 +255,8 @@ def outliers(
     path, time = np.unravel_index(np.argmax(np.maximum(far, outside_far.max(-1)) * rows), far.shape)
     point = int(single[path, time].argmax()) if single[path, time].any() else None
     wrong = np.where(single.any(-1, keepdims=True), single, rows[..., None])
-    gain = 0.5 * float((np.maximum(far, outside_far.max(-1))[rows] ** 2).sum())
+    excess = float((np.maximum(far, outside_far.max(-1))[rows] ** 2).sum())
+    gain = 0.5 * far.size * float(np.log1p(excess / far.size))
     place = _label(observed, int(path), int(time), point)
     result = TestResult("outliers", nothing, min(1.0, 2.0 * p), gain, n_rows, n_rows, place)
     return result, rows, wrong
@@ -263,11 +319,14 @@ def point_label(observed: Observed, point: int | None) -> dict[str, float]:
 # ---------- Domains whose modes leave less outside
 
 
-#: Share of the squares outside the modes of the law that those of a better domain leave at most.
-CLEARLY_LESS = 0.8
+#: Share of the squares outside the modes of the law that those of a better domain leave at most;
+#: where the gain is larger than all others, and where it is not.
+LESS, CLEARLY_LESS = 0.98, 0.8
 
 
-def better_domain(law: Law, observed: Observed) -> tuple[Interval | Box, float] | None:
+def better_domain(
+    law: Law, observed: Observed, rival_gain: float
+) -> tuple[Interval | Box, float] | None:
     """The interval or box, with as many modes, that leaves least outside, and the nats gained."""
     if not isinstance(law.domain, Interval | Box):
         return None
@@ -279,10 +338,10 @@ def better_domain(law: Law, observed: Observed) -> tuple[Interval | Box, float] 
         square, freedom = squares.by_unit.sum(1)
         left[domain] = max(square / max(freedom, 1.0), OUTSIDE_ROUNDING**2 * size)
     best = min(left, key=lambda domain: left[domain])
-    ratio = left[law.domain] / left[best]
-    if ratio * CLEARLY_LESS < 1.0 or left[law.domain] <= OUTSIDE_ROUNDING * size:
-        return None
-    return best, 0.5 * float(freedom) / squares.row_share * float(np.log(ratio))
+    ratio = left[best] / left[law.domain]
+    gain = -0.5 * float(freedom) / squares.row_share * float(np.log(ratio))
+    is_better = ratio < (LESS if gain > rival_gain else CLEARLY_LESS)
+    return (best, gain) if is_better and left[law.domain] > OUTSIDE_ROUNDING * size else None
 
 
 def _domains_like(domain: Interval | Box, points: Array) -> list[Interval | Box]:

@@ -121,7 +121,7 @@ def changes(series: list[Series | None], state: Array, times: Array) -> list[Tes
         def after(n: int, one: Series) -> Array:
             return one.column((state[..., n] * (times > cut))[..., None])
 
-        return regression("drift change", regress_each(series, after))
+        return regression("drift change", regress_each(series, after, robust=True))
 
     def noise(cut: float) -> TestResult:
         later = (times > cut)[..., None].astype(float)

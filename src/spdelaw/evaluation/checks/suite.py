@@ -13,6 +13,7 @@ from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks import departures
 from spdelaw.evaluation.checks.departures import (
+    POWERS,
     Band,
     Series,
     TestResult,
@@ -38,6 +39,8 @@ MOST = 4_000_000
 #: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
 #: symmetry of a ring lets it vanish.
 VANISHES = 1e-10
+#: Mean of the values, in standard deviations, from which on terms of a law may lack an origin.
+OFFSET = 10.0
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_GRAM_BYTES = 400e6
 
@@ -171,12 +174,13 @@ class Suite:
     def _own_columns(self) -> Array:
         return self._columns_of(self._own_terms)
 
-    def _columns_of(self, terms: tuple[str, ...]) -> Array:
+    def _columns_of(self, terms: tuple[str, ...], mean: Array | None = None) -> Array:
         """Projections of terms of the field, its mean included; (terms, P, T, N).
 
         Per deviation of a step, less their mean where that is free.
         """
-        field = self.errors.state + (0.0 if self.mean is None else self.mean)
+        mean = self.mean if mean is None else mean
+        field = self.errors.state + (0.0 if mean is None else mean)
         out = projections(field, self.errors.observed, self.law.domain, terms)
         largest = np.sqrt(np.nanmax(np.nansum(out**2, (1, 2), keepdims=True), -1, keepdims=True))
         if self._has_mean:
@@ -264,18 +268,34 @@ class Suite:
         results = [departures.regress_shared("growth", self.series, columns, squares=True)]
         if self.missing_terms and self.errors.unit == "mode":
             results.append(self._nonlinear_drift())
-        return results
+        return results + self._offset()
 
     def _nonlinear_drift(self) -> TestResult:
         """Nonlinear drift; ``place``: which of the terms explains most alone."""
-        table = np.moveaxis(self._columns_of(self.missing_terms), 0, -1)
-        columns = [
-            None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
-        ]
-        result = departures.regress_shared("bend", self.series, columns)
+        result = self._regress_terms("bend", self._columns_of(self.missing_terms))
         several = len(self.missing_terms) > 1 and np.isfinite(result.detail)
         best = self.missing_terms[int(result.detail) if several else 0]
         return dataclasses.replace(result, place=best)
+
+    def _regress_terms(self, test: str, values: Array) -> TestResult:
+        table = np.moveaxis(values, 0, -1)
+        columns = [
+            None if s is None else s.column(table[..., n, :]) for n, s in enumerate(self.series)
+        ]
+        return departures.regress_shared(test, self.series, columns)
+
+    def _offset(self) -> list[TestResult]:
+        """Powers of fluctuations, where a law with terms has those of values far from zero.
+
+        ``detail``: the mean of the values.
+        """
+        values = self.errors.observed.values
+        centre, spread = float(np.nanmean(values)), float(np.nanstd(values))
+        if self._linear is not None or abs(centre) < OFFSET * spread:
+            return []
+        mean = -np.nanmean(self.errors.state, (0, 1))
+        result = self._regress_terms("offset", self._columns_of(POWERS, mean))
+        return [dataclasses.replace(result, detail=centre)]
 
     def _observation_noise(self) -> list[TestResult]:
         """Noise of observation under a law that has none.

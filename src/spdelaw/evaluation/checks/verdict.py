@@ -13,12 +13,13 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks.departures import FEWEST, Band, TestResult, lag_one
-from spdelaw.evaluation.checks.outside import better_domain
+from spdelaw.evaluation.checks.outside import better_domain, rounding_of, without_bad_sensors
 from spdelaw.evaluation.checks.over_time import DAYS, YEAR
 from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
+from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 
@@ -37,8 +38,10 @@ REMEDY = "try"
 CAUSES = (
     *("outliers", "mean", "trend", "season", "noise season", "drift change", "noise change"),
     *("coupling", "correlation", "bend", "growth", "point noise", "observation noise"),
-    "outside the modes",
+    *("outside the modes", "sensors", "offset"),
 )
+#: Tests whose remedy is part of that of another one, which then promises both gains.
+PART_OF = {"mean": "trend", "outside the modes": "point noise"}
 #: Tests that see the same thing: uneven noise or drift, a mean that moves, values far out.
 SAME = (
     ("growth", "noise change", "drift change", "noise season", "bend"),
@@ -47,6 +50,15 @@ SAME = (
 )
 #: Tests that the modes of another domain explain, where fewer squares lie outside these.
 OF_THE_DOMAIN = ("outside the modes", "correlation", "coupling", "point noise", "bend", "growth")
+#: One cause of several alarms, in the order in which they are looked for: values with few digits,
+#: modes of another domain, a mode that grows under a law without growth.
+EXPLAINS = {
+    (*OF_THE_DOMAIN, "observation noise", "noise change", "drift change"): "rounding",
+    (*OF_THE_DOMAIN, "sensors"): "domain",
+    ("bend", "growth", "observation noise", "drift change"): "growing mode",
+}
+#: Decay over the whole record that is none.
+NO_DECAY = 1e-3
 #: Remedies that a law with terms refuses.
 REFUSED_BESIDE_TERMS = ("drift=", "noise=", "mean=", "season=", "observation_noise='per_point'")
 
@@ -59,18 +71,17 @@ class Line(NamedTuple):
 
 
 def advise(
-    suite: Suite, results: list[TestResult], bands: list[Band], rejected: list[str]
+    suite: Suite,
+    observed: Observed,
+    results: list[TestResult],
+    bands: list[Band],
+    rejected: list[str],
 ) -> list[str]:
-    """Sentences, the most useful first."""
+    """Sentences, the most useful first; ``observed`` still has bad sensors."""
     names, unit = set(rejected), suite.errors.unit
     hit = [d for d in results if d.test in names or _rejected_series(d, rejected, unit)]
     causes = [d for d in hit if d.test.startswith(CAUSES)]
-    if any(d.test in OF_THE_DOMAIN for d in causes):
-        better = better_domain(suite.law, suite.errors.observed)
-        if better is not None:
-            domain, gain = better
-            causes = [d for d in causes if d.test not in OF_THE_DOMAIN]
-            causes.append(TestResult("domain", np.zeros(0), 0.0, gain, place=_domain_text(domain)))
+    causes = _explained(suite, observed, causes)
     lines = [_cause_line(suite, d, rejected) for d in _one_of_each(causes)]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
     others = [d for d in hit if not d.test.startswith(CAUSES)]
@@ -82,9 +93,46 @@ def advise(
     return [line.text for line in lines]
 
 
+def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> list[TestResult]:
+    """Causes with one that explains several in their place: rounding, a domain, a growing mode."""
+    unit, law = rounding_of(observed), suite.law
+    for names, test in EXPLAINS.items():
+        explained = [d for d in causes if d.test in names]
+        if not explained:
+            continue
+        gain, place = max(d.gain for d in explained), ""
+        if test == "rounding":
+            place = f"{unit:.3g}" if unit else ""
+        elif test == "domain":
+            better = better_domain(law, observed, gain)
+            if better is not None:
+                place, gain = _domain_text(better[0]), better[1]
+        elif all(d.test != "bend" for d in explained):
+            place = _modes_without_decay(law)
+        if place:
+            others = [d for d in causes if d not in explained]
+            return [*others, TestResult(test, np.zeros(0), 0.0, gain, unit, place=place)]
+    return causes
+
+
+def _modes_without_decay(law: Law) -> str:
+    """``mode 1`` where decays are at their bound of zero; empty where none is."""
+    if not isinstance(law.dynamics, Linear):
+        return ""
+    decay = operators.diagonal(law.dynamics.drift)[: law.n_modes] * np.ptp(law.times)
+    return ", ".join(f"mode {n + 1}" for n in np.flatnonzero(decay < NO_DECAY))
+
+
 def _one_of_each(causes: list[TestResult]) -> list[TestResult]:
     """Causes without those that see the same thing as one with a larger gain."""
     kept: list[TestResult] = []
+    gains, tests = {d.test: d.gain for d in causes}, {d.test for d in causes}
+    parts = {whole: gains[part] for part, whole in PART_OF.items() if {part, whole} <= tests}
+    causes = [
+        dataclasses.replace(d, gain=d.gain + parts.get(d.test, 0.0))
+        for d in causes
+        if PART_OF.get(d.test) not in tests
+    ]
     for d in sorted(causes, key=lambda d: d.expected_gain, reverse=True):
         groups = [group for group in SAME if d.test.startswith(group)]
         if not any(k.test.startswith(group) for group in groups for k in kept):
@@ -110,7 +158,11 @@ def _series_text(departure: TestResult, rejected: list[str], unit: str) -> str:
 
 def _cause_line(suite: Suite, d: TestResult, rejected: list[str]) -> Line:
     cause, remedy = _cause(suite, d, _series_text(d, rejected, suite.errors.unit))
-    if not isinstance(suite.law.dynamics, Linear) and remedy.startswith(REFUSED_BESIDE_TERMS):
+    is_refused = remedy.startswith(REFUSED_BESIDE_TERMS)
+    if d.test == "rounding" and suite.law.observation_variance.any():
+        text = f"{cause}: {REMEDY} values with more digits, as no Gaussian noise makes this"
+        return Line(d.expected_gain, text)
+    if not isinstance(suite.law.dynamics, Linear) and is_refused:
         return Line(
             d.expected_gain,
             f"{cause}, worth about {_nats(d.gain)}; a law with terms has no such part",
@@ -125,6 +177,23 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         more = f" and {d.detail - 1:.0f} more" if d.detail > 1 else ""
         place, _, line = d.place.partition(": ")
         return f"an outlier at {place}{more}", line
+    if test == "sensors":
+        more = f", and {d.detail - 1:.0f} more sensors" if d.detail > 1 else ""
+        place, _, line = d.place.partition(": ")
+        linear = isinstance(law.dynamics, Linear)
+        return f"the sensor at {place}{more}", "observation_noise='per_point'" if linear else line
+    if test == "rounding":
+        std = d.detail / np.sqrt(12.0)
+        cause = f"the values are rounded to {d.place}, which is noise of standard deviation"
+        return f"{cause} {std:.2g}", "observation_noise='estimate'"
+    if test == "growing mode":
+        cause = f"{d.place} does not decay: it grows (sl.discover finds all terms)"
+        return cause, _terms_text(("u", "u^3"))
+    if test == "offset":
+        return (
+            f"the terms act on values around {d.detail:.4g}",
+            "prepare=sl.Preparation(anomalies='mean')",
+        )
     if test == "domain":
         return "the fields lie in modes of another domain or boundary", d.place
     if test == "mean":
@@ -164,8 +233,10 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
-        cause = f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
-        return cause, f"--terms {','.join(terms)}, in Python terms={terms}"
+        grows = _modes_without_decay(law)
+        cause = f"{grows} does not decay: it grows, or " if grows else ""
+        cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
+        return cause, _terms_text(terms)
     return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
 
 
@@ -215,6 +286,10 @@ def _transform(suite: Suite) -> str:
     """``asinh(u / s)`` makes noise even whose deviation is ``sqrt(s^2 + u^2)``."""
     size = np.sqrt(np.nanmean(suite.errors.observed.values**2))
     return f"np.arcsinh(data / {size:.3g})"
+
+
+def _terms_text(terms: tuple[str, ...]) -> str:
+    return f"--terms {','.join(terms)}, in Python terms={terms}"
 
 
 def _domain_text(domain: Interval | Box) -> str:
@@ -315,11 +390,14 @@ def check_model(
 
 def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: bool) -> ModelCheck:
     """`check_model` of data that are prepared for the law, and read unless they are one record."""
-    observed = observed.at_observed_points()
+    everything = observed.at_observed_points()
+    sensors, observed = without_bad_sensors(law, everything)
     suite = suite_of(law, observed.at_observed_times(), whole, on_training_data)
     outliers, suite = suite.without_outliers()
     results, bands = suite.run()
-    results.append(outliers)
+    if np.isfinite([sensors.p, outliers.p]).any():  # they may be in the law's residual variance
+        results = [d for d in results if d.test not in ("outside the modes", "point noise")]
+    results += [outliers, sensors]
     unit = suite.errors.unit
     rejected = _holm(_named_p_values(results, bands, unit))
     series = np.arange(1, suite.errors.z.shape[-1] + 1)
@@ -331,7 +409,7 @@ def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: b
         xr.Dataset(nothing | alone, coords={"series": series}),
         overall,
         rejected,
-        advise(suite, results, bands, rejected),
+        advise(suite, everything, results, bands, rejected),
         _at_all_times(suite.errors.z, observed),
         unit,
     )
