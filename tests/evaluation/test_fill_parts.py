@@ -84,7 +84,7 @@ def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
     left, right = rng.standard_normal((2, 1, 400, 4))
     rest = np.concatenate([left, left + 0.3 * right], axis=-1)  # k and k + 4 are alike
     gappy = np.where(rng.uniform(size=rest.shape) < 0.2, np.nan, rest)
-    result = shared_covariance(gappy, points, 0.95)
+    result, _ = shared_covariance(gappy, points, 0.95)
     cov = np.kron([[1, 1], [1, 1.09]], np.eye(4))
     np.testing.assert_allclose(result, cov, atol=0.25)
     row = gappy[0, :1, :].copy()

@@ -177,7 +177,7 @@ class HeldOut(NamedTuple):
         inside = self.observed.places.inside
         cells = task.given if inside is None else task.given[..., inside]
         predictor = LawPredictor(law.without_preparation_and_mean)
-        mean, std = predictor.predict(self.observed.masked(cells).flat)
+        mean, std, _ = predictor.predict(self.observed.masked(cells).flat)
         return Prediction(
             self.on_cells(self.offset + self.scale * mean), self.on_cells(self.scale * std)
         )

@@ -37,6 +37,7 @@ from spdelaw.evaluation.hindcast import (
 from spdelaw.evaluation.rivals import SIMPLE
 from spdelaw.evaluation.scores import (
     LEVELS,
+    Prediction,
     ScoreTable,
     aligned,
     interval,
@@ -115,8 +116,9 @@ class Skill:
     Attributes:
         table: Dataset with ``estimate``, ``lower`` and ``upper`` over (predictor, lead, score), and
             ``skill`` = 1 - MSE(law) / MSE(method) with ``skill_lower``, ``skill_upper``.
-        forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of new
-            values and ``observed``, in the units of the data.
+        forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of
+            values that would be observed, ``std_field`` of the law's field without noise (NaN for
+            rivals) and ``observed``, in the units of the data.
         n_modes: of the law.
         tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
             first past, relative to the climatology's; empty where nothing was to be chosen.
@@ -254,7 +256,7 @@ def forecasts_dataset(
     dims: tuple[str, ...],
     leads: tuple[int, ...],
 ) -> xr.Dataset:
-    """``mean`` and ``std`` (predictor, lead, origin, path, space) and ``observed``.
+    """``mean``, ``std``, ``std_field`` (predictor, lead, origin, path, space) and ``observed``.
 
     Args:
         issued: from every origin.
@@ -274,15 +276,19 @@ def forecasts_dataset(
         by_origin = np.stack([of_origin(one) for one in issued], axis=1)
         return places.unflatten(by_origin.swapaxes(0, 2))
 
-    def by_method(name: str) -> tuple[Array, Array]:
-        mean = stack(lambda one: one.offset + one.scale * one.predictions[name].mean)
-        return mean, stack(lambda one: one.scale * one.predictions[name].std)
+    def by_method(band: str) -> Array:
+        """A field of `Prediction` of all methods; means have an offset."""
+        return np.stack([
+            stack(lambda one, name=name: (
+                (one.offset if band == "mean" else 0.0)
+                + one.scale * (getattr(one.predictions[name], band) + np.zeros(one.truth.shape))
+            ))
+            for name in methods
+        ])  # fmt: skip
 
-    mean, std = (np.stack(each) for each in zip(*map(by_method, methods), strict=True))
     result = xr.Dataset(
         {
-            "mean": (("predictor", *space), mean),
-            "std": (("predictor", *space), std),
+            **{band: (("predictor", *space), by_method(band)) for band in Prediction._fields},
             "observed": (space, stack(lambda one: one.offset + one.scale * one.truth)),
         },
         coords={
@@ -294,7 +300,6 @@ def forecasts_dataset(
         },
     )
     named = restore_names(result, labels_of(fields), fields)
-    named["std"].attrs["comment"] = "of a new value, noise included"
     return named
 
 

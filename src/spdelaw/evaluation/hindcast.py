@@ -279,8 +279,8 @@ def tables_by_lead(
     tables = []
     for one in issued:
         errors = [
-            Prediction((mean - one.truth) * one.scale, std * one.scale)
-            for mean, std in one.predictions.values()
+            Prediction((of.mean - one.truth) * one.scale, of.std * one.scale)
+            for of in one.predictions.values()
         ]
         target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
         tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
@@ -292,8 +292,8 @@ def _scored(issued: Issued, constant: float) -> Array:
     """Values that every method forecasts, at points that are not constant; (path, lead, point)."""
     spread = issued.predictions["climatology"].std * issued.scale
     scored = np.isfinite(issued.truth) & (spread > constant * np.nanmax(spread))
-    for mean, std in issued.predictions.values():
-        scored &= np.isfinite(mean) & np.isfinite(std)
+    for one in issued.predictions.values():
+        scored &= np.isfinite(one.mean) & np.isfinite(one.std)
     return scored
 
 

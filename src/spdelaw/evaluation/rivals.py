@@ -208,7 +208,7 @@ class Rival(NamedTuple):
     def predict(self, given: Observed, times: Array) -> Prediction:
         """Mean and deviation of values at the first leads, which these times are."""
         prediction = self.rule(given.values - self.centre, self.leads)
-        mean, std = (moment[: len(times)].swapaxes(0, 1) for moment in prediction)
+        mean, std = (moment[: len(times)].swapaxes(0, 1) for moment in prediction[:2])
         return Prediction(self.centre + mean, std)
 
 

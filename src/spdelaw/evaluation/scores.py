@@ -57,10 +57,14 @@ def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
 
 
 class Prediction(NamedTuple):
-    """Mean and standard deviation of values, noise included, by a law or a rival."""
+    """Mean and standard deviation of values, noise included, by a law or a rival.
+
+    ``std_field`` is that of the field without noise, which rivals do not tell from noise.
+    """
 
     mean: Array
     std: Array
+    std_field: Array | float = np.nan
 
 
 class ScoreTable(NamedTuple):
@@ -101,7 +105,7 @@ class ScoreTable(NamedTuple):
         at, values = np.broadcast_to(units, truth.shape)[scored], truth[scored]
         sums = [
             [np.bincount(at, score, n_units) for score in value_scores(*moments, values, levels)]
-            for moments in ((mean[scored], std[scored]) for mean, std in predictions)
+            for moments in ((one.mean[scored], one.std[scored]) for one in predictions)
         ]
         counts = np.bincount(at, minlength=n_units).astype(float)
         return cls(score_names(levels), np.moveaxis(np.array(sums), -1, 0), counts)

@@ -169,7 +169,7 @@ class LawPredictor(NamedTuple):
     def predict(self, given: Observed, times: Array | None = None) -> Prediction:
         """Mean and deviation of values, noise included; (path, time, point)."""
         result = self.fields(given, times)
-        return Prediction(result["mean"].values, result["std"].values)
+        return Prediction(*(result[name].values for name in Prediction._fields))
 
 
 def predict_tier(
@@ -183,7 +183,7 @@ def predict_tier(
     observed = observed.flat
     task = tier_task(observed.fields.values, tier, seed)
     predictor = LawPredictor(law, parameter_draws, seed)
-    mean, std = predictor.predict(_given(observed, tier, seed))
+    mean, std, _ = predictor.predict(_given(observed, tier, seed))
     return (
         np.where(task.scored, mean, np.nan),
         std,

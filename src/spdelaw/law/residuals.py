@@ -8,6 +8,7 @@ same verbs:
 - ``fit`` learns it from residuals ``y - Phi c``, (P, T, M), NaN where missing;
 - ``predict(residuals, grid, at)`` gives mean and variance of z at every value, given all residuals;
   ``at`` selects the values that are needed;
+- ``white`` is the variance of e, one number or one per point;
 - `AR1` also draws joint paths of z, and holds at other points (``at_points``).
 
 | model | z at different points and times |
@@ -62,6 +63,10 @@ class Predicted(NamedTuple):
 class Residual(Protocol):
     """What all models have in common."""
 
+    @property
+    def white(self) -> float | Array:
+        """Variance of the noise of single values."""
+
     def predict(self, residuals: Array, grid: Grid, at: Array | None = None) -> Predicted:
         """The residual at every value, or at those that ``at`` selects, given the others."""
 
@@ -93,6 +98,14 @@ def on_points(values: Array, other: float | Array, data_points: Array, points: A
 PRIOR_COUNT = 10.0
 
 
+def point_variances(residuals: Array) -> Array:
+    """Mean square of each point, drawn towards that of all points; (M,)."""
+    count = np.isfinite(residuals).sum((0, 1))
+    square = np.nansum(residuals**2, axis=(0, 1))
+    overall = square.sum() / max(count.sum(), 1)
+    return np.asarray((square + PRIOR_COUNT * overall) / (count + PRIOR_COUNT))
+
+
 class White(NamedTuple):
     """A residual that no other value predicts.
 
@@ -106,18 +119,15 @@ class White(NamedTuple):
 
     @classmethod
     def fit(cls, residuals: Array) -> White:
-        """Mean square of each point, drawn towards that of all points."""
-        count = np.isfinite(residuals).sum((0, 1))
-        square = np.nansum(residuals**2, axis=(0, 1))
-        overall = square.sum() / max(count.sum(), 1)
-        return cls((square + PRIOR_COUNT * overall) / (count + PRIOR_COUNT))
+        """All of it is noise."""
+        return cls(white=point_variances(residuals))
 
     def refit(self, residuals: Array, grid: Grid) -> White:
         """The variances of other residuals."""
         return White.fit(residuals)
 
     def predict(self, residuals: Array, grid: Grid, at: Array | None = None) -> Predicted:
-        """Zero, and all of the variance."""
+        """Zero, and the variance of z."""
         return Predicted(np.zeros(residuals.shape), np.broadcast_to(self.variance, residuals.shape))
 
     def at_points(self, law_points: Array, points: Array) -> White:
@@ -363,9 +373,11 @@ BLOCK_SIZE = 256
 PATH_DISTANCE = 1e3
 #: Shift that breaks ties of equally far neighbours, whatever other values there are.
 TIE_SHIFT = 1e-9
-#: What to try: lengths and times in units of typical distances, ratios of lengths, noise.
+#: What to try: lengths and times in units of typical distances, ratios of lengths, noise; and the
+#: ratio of two mean square errors below which they are the same.
 LENGTHS, TIME_LENGTHS = (1.0, 2.0, 4.0, 8.0, 16.0), (0.3, 1.0, 2.0, 4.0, 8.0)
-RATIOS, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.003, 0.02, 0.1, 0.3)
+SAME_ERROR = 1.005
+RATIOS, NOISES = (0.25, 0.5, 1.0, 2.0, 4.0), (0.003, 0.02, 0.1, 0.3, 1.0, 4.0)
 
 
 class Kernel(NamedTuple):
@@ -406,10 +418,20 @@ FEWEST_HELD_OUT = 30
 
 
 class Kriged(NamedTuple):
-    """A residual that close values predict; ``variance`` is that of each point."""
+    """A residual that close values predict; ``total`` is the variance of z + e at each point."""
 
     kernel: Kernel
-    variance: Array
+    total: Array
+
+    @property
+    def variance(self) -> Array:
+        """Variance of z: the noise of the kernel is relative to it."""
+        return self.total / (1.0 + self.kernel.noise)
+
+    @property
+    def white(self) -> Array:
+        """Variance of the noise."""
+        return self.total - self.variance
 
     @classmethod
     def fit(
@@ -420,17 +442,16 @@ class Kriged(NamedTuple):
         ``held_out`` is NaN where none is held out. ``start`` is a kernel to search around.
         """
         observed, held = np.isfinite(residuals), np.isfinite(held_out)
-        white = White.fit(residuals)
         if not observed.any() or held.sum() < FEWEST_HELD_OUT:
-            return white
+            return White.fit(residuals)
         sources, targets = (Values.where(mask, grid) for mask in (observed, held))
         given = (residuals[observed], sources, held_out[held], targets)
         kernel = choose_kernel(*given, grid.spacing, start)
-        return white if kernel is None else cls(kernel, np.asarray(white.variance))
+        return White.fit(residuals) if kernel is None else cls(kernel, point_variances(residuals))
 
     def refit(self, residuals: Array, grid: Grid) -> Kriged:
         """The same kernel with the variances of other residuals."""
-        return self._replace(variance=np.asarray(White.fit(residuals).variance))
+        return self._replace(total=point_variances(residuals))
 
     def predict(self, residuals: Array, grid: Grid, at: Array | None = None) -> Predicted:
         """Simple kriging from the nearest values."""
@@ -443,7 +464,7 @@ class Kriged(NamedTuple):
         if observed.any() and at.any():
             sources, targets = (Values.where(mask, grid) for mask in (observed, at))
             mean[at], share = krige(residuals[observed], sources, targets, self.kernel)
-            variance[at] *= share
+            variance[at] *= share - self.kernel.noise
         return Predicted(mean, variance)
 
 
@@ -507,6 +528,8 @@ def choose_kernel(
 ) -> Kernel | None:
     """The kernel with the least squared error at held-out values; None where none helps.
 
+    What predicts as well with more noise is taken for noise.
+
     Args:
         residual: at observed values, (n,).
         observed: where they are.
@@ -535,7 +558,10 @@ def choose_kernel(
     for _ in range(1 if start else 2):  # one setting after the other
         for name, choices in _kernel_choices(spacing, observed.position.shape[1]).items():
             best = min((best, *(best._replace(**{name: c}) for c in choices)), key=error)
-    return best if error(best) < float(np.mean(held_out_residual**2)) else None
+    if not error(best) < float(np.mean(held_out_residual**2)):
+        return None
+    noisier = (best._replace(noise=noise) for noise in reversed(NOISES))
+    return next(kernel for kernel in (*noisier, best) if error(kernel) < SAME_ERROR * error(best))
 
 
 def _kernel_choices(spacing: tuple[float, float], n_dims: int) -> dict[str, list[Any]]:
@@ -572,7 +598,7 @@ MOST_POINTS, MOST_OPERATIONS = 1500, 3e10
 #: What to try for the correlation of distance: lengths as quantiles of distances, noise, powers.
 SHARED_LENGTHS, NUGGETS, POWERS = (
     (0.02, 0.05, 0.1, 0.2, 0.4, 0.7),
-    (0.0, 0.03, 0.1, 0.2),
+    (0.0, 0.03, 0.1, 0.2, 0.4, 0.7, 0.9),
     (1.0, 1.5),
 )
 
@@ -592,19 +618,26 @@ class Covariance(NamedTuple):
 
     Attributes:
         weight: of the data against distance in the covariance.
-        covariance: of all points, (M, M).
+        covariance: of values at all points, (M, M).
         variance: of each point.
+        nugget: share of noise in it, by which close points differ.
     """
 
     weight: float
     covariance: Array
     variance: Array
+    nugget: float = 0.0
+
+    @property
+    def white(self) -> Array:
+        """The share of noise in each variance."""
+        return self.nugget * np.diag(self.covariance)
 
     @classmethod
     def fit(cls, residuals: Array, grid: Grid, weight: float) -> Covariance:
         """The covariance of residuals, through their gaps."""
-        covariance = shared_covariance(residuals, grid.points, weight)
-        return cls(weight, covariance, np.asarray(White.fit(residuals).variance))
+        covariance, nugget = shared_covariance(residuals, grid.points, weight)
+        return cls(weight, covariance, point_variances(residuals), nugget)
 
     @classmethod
     def choose(cls, residuals: Array, grid: Grid, held_out: Array) -> Covariance:
@@ -622,24 +655,38 @@ class Covariance(NamedTuple):
         return Covariance.fit(residuals, grid, self.weight)
 
     def predict(self, residuals: Array, grid: Grid, at: Array | None = None) -> Predicted:
-        """The Gaussian conditional on the values of the same time; observed values stay."""
+        """The Gaussian conditional on the values of the same time.
+
+        With S the covariance of values and W that of their noise, z has at observed values s the
+        mean ``e_s - W S_ss^-1 e_s`` and the variance ``W - W S_ss^-1 W``.
+        """
         rows = residuals.reshape(-1, residuals.shape[-1])
         needed = range(len(rows)) if at is None else np.flatnonzero(at.any(-1))
-        mean, variance = np.zeros(rows.shape), np.tile(np.diag(self.covariance), (len(rows), 1))
+        observed_too = at is None or bool((at & np.isfinite(residuals)).any())
+        noise, total = self.white, np.diag(self.covariance)
+        mean, variance = np.zeros(rows.shape), np.tile(total - noise, (len(rows), 1))
         for i in needed:
             mean[i], uncertainty, gaps = _fill_row(rows[i], self.covariance)
-            variance[i, gaps] = np.diag(uncertainty)
+            variance[i, gaps] = np.diag(uncertainty) - noise[gaps]
+            s = np.isfinite(rows[i])
+            if observed_too and s.any():
+                inverse = np.linalg.inv(self.covariance[np.ix_(s, s)] + RIDGE * np.diag(total[s]))
+                mean[i, s] -= noise[s] * (inverse @ rows[i, s])
+                variance[i, s] = noise[s] - noise[s] ** 2 * np.diag(inverse)
         variance = np.maximum(variance, LEAST_OPEN_SHARE * self.variance)
         return Predicted(mean.reshape(residuals.shape), variance.reshape(residuals.shape))
 
 
-def shared_covariance(residual: Array, points: Array, weight: float) -> Array:
-    """Covariance (M, M) of the residual (P, T, M), NaN where missing, at points (M, d)."""
+def shared_covariance(residual: Array, points: Array, weight: float) -> tuple[Array, float]:
+    """Covariance (M, M) of the residual (P, T, M), NaN where missing, at points (M, d).
+
+    Second, the share of noise in it.
+    """
     rows = residual.reshape(-1, residual.shape[-1])
     rows = rows[np.isfinite(rows).any(1)]
     scale = _point_deviations(rows)
     y = rows / scale
-    prior = _correlation_of_distance(y, points)
+    prior, nugget = _correlation_of_distance(y, points)
     covariance = prior + RIDGE * np.eye(len(prior))
     for _ in range(EM_ROUNDS):
         second_moment, filled = np.zeros_like(prior), np.empty_like(y)
@@ -649,7 +696,7 @@ def shared_covariance(residual: Array, points: Array, weight: float) -> Array:
         second_moment = (second_moment + filled.T @ filled) / len(y)
         d = np.sqrt(np.diag(second_moment))
         covariance = weight * second_moment + (1.0 - weight) * prior * np.outer(d, d)
-    return covariance * np.outer(scale, scale)
+    return covariance * np.outer(scale, scale), nugget
 
 
 def _fill_row(row: Array, covariance: Array) -> tuple[Array, Array, Array]:
@@ -678,8 +725,8 @@ def _point_deviations(rows: Array) -> Array:
     return np.where(scale > 0, scale, 1.0)
 
 
-def _correlation_of_distance(y: Array, points: Array) -> Array:
-    """``(1 - g) exp(-(d / a)^p)`` that is closest to the correlations of pairs, 1 at distance 0."""
+def _correlation_of_distance(y: Array, points: Array) -> tuple[Array, float]:
+    """``(1 - g) exp(-(d / a)^p)`` closest to the correlations of pairs, 1 at distance 0; and g."""
     observed = np.isfinite(y)
     z, kept = np.where(observed, y, 0.0), observed.astype(float)
     pairs = kept.T @ kept
@@ -687,7 +734,7 @@ def _correlation_of_distance(y: Array, points: Array) -> Array:
     distance = scipy.spatial.distance.squareform(scipy.spatial.distance.pdist(points))
     other = ~np.eye(len(points), dtype=bool) & (pairs > 0)
     if not other.any():
-        return np.eye(len(points))
+        return np.eye(len(points)), 0.0
     d, r, n = distance[other], (product[other] / pairs[other]).clip(-1, 1), pairs[other]
     best, least = (1.0, 0.0, 1.0), np.inf
     for a in np.quantile(d, SHARED_LENGTHS):
@@ -700,4 +747,4 @@ def _correlation_of_distance(y: Array, points: Array) -> Array:
     a, g, p = best
     correlation = (1.0 - g) * np.exp(-((distance / max(a, 1e-300)) ** p))
     np.fill_diagonal(correlation, 1.0)
-    return correlation
+    return correlation, g

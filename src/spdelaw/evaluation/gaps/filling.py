@@ -82,8 +82,9 @@ def fill(
             `spdelaw.Model`, "local" from close values in space and time, "shared" from the other
             points of the same time by their learned covariance; "auto" takes white, local or
             shared, as predicts better.
-        smooth: give the law's mean and deviation of the field at observed values also, without the
-            noise of observations; else observed values stay as they are, with deviation 0.
+        smooth: give the mean of the field at observed values also, without the noise of
+            observations; else observed values stay as they are: their ``std`` is 0, and their
+            ``std_field`` is that of the noise.
         everywhere: fill points that were never seen too; else these are NaN, as land is.
         seconds: no candidate is begun that would take longer than this in all; None for no limit.
         seed: of what is held out.
@@ -91,7 +92,8 @@ def fill(
         words: further words of `spdelaw.Model`; ``residual`` is another name of ``rest``.
 
     Returns:
-        Dataset in the units and under the names of the data: ``mean``, ``std``; over
+        Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that
+        would be observed, ``std_field`` of the field without noise; over
         ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``,
         ``candidate_seconds`` and ``candidate_note``. The attribute ``chosen_by`` is a sentence.
 
@@ -268,13 +270,11 @@ class Filler(NamedTuple):
 
     def fill(self, observed: Observed, moments: Moments, observed_points: Array) -> xr.Dataset:
         """Data in memory, labelled; ``moments`` are those of the law."""
-        prediction = self.predict(
-            observed.fields.values, moments, grid_of(observed), observed_points
-        )
+        bands = self.predict(observed.fields.values, moments, grid_of(observed), observed_points)
         places = observed.places
         table = {
             name: (("path", "time", *places.dims), places.unflatten(values))
-            for name, values in prediction._asdict().items()
+            for name, values in bands._asdict().items()
         }
         return named(xr.Dataset(table), self.law, observed)
 
@@ -286,19 +286,18 @@ class Filler(NamedTuple):
         observed_points: Array,
         rows: slice = slice(None),
     ) -> Prediction:
-        """Mean and deviation at some rows of values (P, T, M), others of which are neighbours."""
-        moments = moments.with_residual(self.residual, values, grid)
-        mean, std, state, values = (
-            array[:, rows]
-            for array in (moments.mean, moments.std(self.factors), moments.state, values)
-        )
-        observed = np.isfinite(values)
-        if self.smooth:
-            std = np.where(observed, np.sqrt(state), std)
-        else:
-            mean, std = np.where(observed, values, mean), np.where(observed, 0.0, std)
+        """Bands at some rows of values (P, T, M), others of which are neighbours."""
+        at = np.zeros(values.shape, bool)
+        at[:, rows] = self.smooth | np.isnan(values[:, rows])
+        moments = moments.with_residual(self.residual, values, grid, at)
+        bands = moments.mean, moments.std(self.factors), moments.std_field(self.factors)
+        if not self.smooth:
+            stay = values, np.zeros(1), np.sqrt(self.factors[1] * moments.noise)
+            bands = tuple(
+                np.where(np.isnan(values), *pair) for pair in zip(bands, stay, strict=True)
+            )
         filled = observed_points | self.everywhere
-        return Prediction(np.where(filled, mean, np.nan), np.where(filled, std, np.nan))
+        return Prediction(*(np.where(filled, band[:, rows], np.nan) for band in bands))
 
 
 def _head(observed: Observed) -> Observed:
@@ -344,13 +343,13 @@ def _fill_record(
     shared = dask.delayed(filler, traverse=False)
     for span in slices:
         wide = _with_neighbours(span, observed.times, filler.residual)
-        mean_and_std = [law_result[k].isel(time=wide).data for k in ("mean", "std_field")]
+        law_bands = [law_result[k].isel(time=wide).data for k in ("mean", "std_field")]
         clock = grid._replace(times=observed.times[None, wide])
         at = slice(span.start - wide.start, span.stop - wide.start)
         given = (observed_points, clock, at, observed.places)
-        parts.append(call(shared, Unread(values[:, wide]), *mean_and_std, *given))
+        parts.append(call(shared, Unread(values[:, wide]), *law_bands, *given))
     dims, shape = ("path", "time", *observed.places.dims), (1, 1, *observed.places.shape)
-    template = xr.Dataset({name: (dims, np.zeros(shape)) for name in ("mean", "std")})
+    template = xr.Dataset({name: (dims, np.zeros(shape)) for name in Prediction._fields})
     table = joined(parts, [span.stop - span.start for span in slices], template, "time", {})
     return filler, named(table, filler.law, observed)
 
@@ -360,8 +359,8 @@ def _fill_rows(
     rows: slice, places: Places,
 ) -> dict[str, Array]:  # fmt: skip
     """Some rows of a record, filled; the others are their neighbours in time."""
-    prediction = filler.predict(values.read(), Moments(mean, std**2), grid, observed_points, rows)
-    return {name: places.unflatten(array) for name, array in prediction._asdict().items()}
+    bands = filler.predict(values.read(), Moments(mean, std**2), grid, observed_points, rows)
+    return {name: places.unflatten(band) for name, band in bands._asdict().items()}
 
 
 def _observed_points(values: Unread) -> Array:

@@ -160,11 +160,11 @@ def _nearly_emptied_points(observed: Array, held: Array) -> Array:
 
 # ---------- Predictions of missing values: mean, residual and a calibrated deviation
 #
-#     mean = law + residual,    variance = a s^2 + c k r(x),
+#     mean = law + z,    variance of a value = a s^2 + c (p + w),    of the field = a s^2 + c p,
 #
-# with the deviation s of the law, the mean square r(x) of its residual at each point, and the share
-# k of r(x) that other values do not explain (`spdelaw.law.residuals`). The factors a and c are
-# those under which held-out values are likeliest.
+# with the deviation s of the law, the residual z with the variance p that other values leave, and
+# the noise w of single values (`spdelaw.law.residuals`). The factors a and c are those under which
+# held-out values are likeliest.
 
 
 #: Fewest held-out values to estimate the factors from; with fewer they stay 1.
@@ -174,11 +174,12 @@ Factors = tuple[float, float]
 
 
 class Moments(NamedTuple):
-    """Mean and parts of the variance at all values, (P, T, M); ``residual`` is k r(x)."""
+    """Mean and parts of the variance at all values, (P, T, M): of modes, residual and noise."""
 
     mean: Array
     state: Array
     residual: Array | float = 0.0
+    noise: Array | float = 0.0
 
     @classmethod
     def of(cls, law: Law, observed: Observed) -> Moments:
@@ -186,18 +187,25 @@ class Moments(NamedTuple):
         fields = law_fields(law, observed)
         return cls(fields["mean"].values, fields["std_field"].values ** 2)
 
-    def with_residual(
-        self, residual: Residual, values: Array, grid: Grid, at: Array | None = None
-    ) -> Moments:
-        """The same with the residual predicted where values are missing, or at some of these."""
-        gaps = np.isnan(values) & np.isfinite(self.mean)
-        gaps = gaps if at is None else gaps & at
-        predicted = residual.predict(values - self.mean, grid, gaps)
-        mean = self.mean + np.where(gaps, predicted.mean, 0.0)
-        return Moments(mean, self.state, predicted.variance)
+    def with_residual(self, residual: Residual, values: Array, grid: Grid, at: Array) -> Moments:
+        """The same with the residual and its noise, at selected values.
+
+        Where a value is observed, an error of the law is one of the residual with the other sign,
+        up to the weight p/w of the value: their sum has ``(1 - p/w)^2`` of the law's variance.
+        """
+        at = at & np.isfinite(self.mean)
+        z, p, _ = residual.predict(values - self.mean, grid, at)
+        noise = np.broadcast_to(residual.white, values.shape)
+        weight = np.minimum(np.divide(p, noise, out=np.ones(values.shape), where=noise > 0), 1.0)
+        state = np.where(at & np.isfinite(values), (1.0 - weight) ** 2 * self.state, self.state)
+        return Moments(self.mean + np.where(at, z, 0.0), state, p, noise)
 
     def std(self, factors: Factors) -> Array:
-        """``(a s^2 + c k r)^1/2``."""
+        """Of a value: ``(a s^2 + c (p + w))^1/2``."""
+        return np.sqrt(factors[0] * self.state + factors[1] * (self.residual + self.noise))
+
+    def std_field(self, factors: Factors) -> Array:
+        """Of the field without noise."""
         return np.sqrt(factors[0] * self.state + factors[1] * self.residual)
 
     def calibrated(self, truth: Array) -> Factors:
@@ -206,7 +214,7 @@ class Moments(NamedTuple):
         if held.sum() < FEWEST_HELD_OUT:
             return 1.0, 1.0
         square = (truth - self.mean)[held] ** 2
-        state, residual = self.state[held], np.broadcast_to(self.residual, held.shape)[held]
+        state, residual = self.state[held], (self.residual + self.noise)[held]
 
         def loss(logs: Array) -> float:
             variance = np.exp(logs[0]) * state + np.exp(logs[1]) * residual
