@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     equation = REGIMES[options.regime](n_modes=options.reference_modes)
     fields = sl.simulate(equation, options.paths, seed=options.seed, scheme="semi_implicit")
     train, validation, test = sl.split(fields, seed=options.seed)
-    name = f"paper_{options.regime}_{options.name or options.preset}_{options.initialisation}"
+    reading = options.name or options.preset + (f"-data{options.seed}" if options.seed else "")
+    name = f"paper_{options.regime}_{reading}_{options.initialisation}"
     RUNS.mkdir(exist_ok=True)
     checkpoint, finished = RUNS / name, True
     with (RUNS / f"{name}.log").open("a", encoding="utf-8") as log:
@@ -151,7 +152,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--regime", choices=sorted(REGIMES), required=True)
     parser.add_argument("--initialisation", type=int, default=0, help="seed of the network")
-    parser.add_argument("--preset", choices=("paper", "literal"), default="paper")
+    parser.add_argument("--preset", choices=("paper", "literal", "rescaled"), default="paper")
     parser.add_argument("--name", help="of another reading, to keep it apart from its preset")
     parser.add_argument("--seed", type=int, default=0, help="of the paths and of the split")
     parser.add_argument("--minutes", type=float, help="stop after this long, to go on later")

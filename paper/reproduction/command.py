@@ -55,13 +55,16 @@ def reproduce_command(
     report.require_figures()
     report.require_report()
     make_folder(out)
-    done = [_run(run, out, i + 1, len(runs), output) for i, run in enumerate(runs)]
     typed = f"python -m paper reproduce --regime {regime} --profile {profile}"
     typed += f" --only {only}" if only else ""
     # All records of the profile: a run of one regime keeps the tables of the other.
-    files = _write(
-        make_folder(out / profile), read_records(out, plan("ab", PROFILES[profile])), typed
-    )
+    folder, whole = make_folder(out / profile), plan("ab", PROFILES[profile])
+    done = []
+    for number, run in enumerate(runs, start=1):
+        done.append(_run(run, out, number, len(runs), output))
+        if not done[-1]["was_known"]:  # a command that ends early leaves a page of what it did
+            _write_tables(folder, read_records(out, whole), typed)
+    files = _write(folder, read_records(out, whole), typed)
     output.line("\nWritten:\n" + "\n".join(f"  {file}" for file in files))
     output.line(f"Done in {output.seconds:.1f} s.")
     output.document(
@@ -78,14 +81,15 @@ def _chosen(runs: list[Run], only: str) -> list[Run]:
 
 def _write(folder: Path, records: list[dict[str, Any]], typed: str) -> list[Path]:
     from paper.reproduction.figures import draw_figures
+
+    return [*_write_tables(folder, records, typed), *draw_figures(folder, records)]
+
+
+def _write_tables(folder: Path, records: list[dict[str, Any]], typed: str) -> list[Path]:
     from paper.reproduction.page import write_page
     from paper.reproduction.tables import write_tables
 
-    return [
-        write_page(folder, records, typed),
-        *write_tables(folder, records, typed),
-        *draw_figures(folder, records),
-    ]
+    return [write_page(folder, records, typed), *write_tables(folder, records, typed)]
 
 
 def _run(run: Run, out: Path, number: int, total: int, output: Output) -> dict[str, Any]:

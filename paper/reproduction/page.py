@@ -23,6 +23,7 @@ LOOK = {
     "chaos-modelled": ("@fourth", "square"),
     "chaos-dropped": ("@third", "triangle-up"),
     "amortized-paper": ("@law", "triangle-down"),
+    "amortized-rescaled": ("@second", "triangle-right"),
     "amortized-literal": ("@muted", "triangle-left"),
     "amortized-structured": ("@second", "diamond"),
 }
@@ -55,7 +56,9 @@ def write_page(out: Path, records: list[Record], command: str) -> Path:
 def _regime(regime: str, rows: list[Row], records: list[Record]) -> Section:
     lead = (
         "The error of a system depends on the information that it has on a test path. The tasks "
-        "are therefore kept apart, each with the limit that no system can beat."
+        "are therefore kept apart, each with its limits: the floor of all systems with this "
+        "decoder, and for a path of which only the start is known the exact mean, which has the "
+        "least squared error, and the best constant path for the relative error."
     )
     errors, *others = (_table(sheet) for sheet in sheets(rows))
     figures = law_figures(regime, [r for r in records if r["regime"] == regime])

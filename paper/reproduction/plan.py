@@ -1,8 +1,9 @@
 """The runs of the comparison: systems, profiles, and all settings that decide a run's numbers.
 
 A system with a network is trained on one data set, that of seed 0, from several initialisations,
-as in the paper. A system without a network is fitted to several data sets, each with its own paths
-and split. To add a system, add a line to `ENTRIES`.
+as in the paper; the paper's model is also trained on further data sets. A system without a network
+is fitted to several data sets, each with its own paths and split. To add a system, add a line to
+`ENTRIES`.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("chaos-dropped", "spdelaw, chaos, tail dropped", "law",
           settings={"engine": "chaos", "tail": "dropped"}, seconds=10.0),
     _amortized("paper", "amortized, preset paper", 640, network=True, published="ours"),
+    _amortized("rescaled", "amortized, preset rescaled", 640, network=True),
     _amortized("literal", "amortized, preset literal", 2000, network=True),
     _amortized("structured", "amortized, preset structured", 60),
     _peer("sv-nn", "SV&NN", "independent", 2.5, regimes="a", published="sv-nn"),
@@ -125,6 +127,7 @@ class Profile:
         reference_modes: modes of the simulated equation by regime.
         data_sets: number of data sets for entries without a network.
         initialisations: number of initialisations by entry; "" stands for all other entries.
+        further: number of data sets beyond the first on which one network is trained, by entry.
         epochs: epochs in place of the published ones, by entry; others are trained in full.
         n_train: training paths by entry, where fewer than 700.
         thin: step in time and space between values that are trained on, by entry.
@@ -137,6 +140,7 @@ class Profile:
     reference_modes: Mapping[str, int]
     data_sets: int = 3
     initialisations: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"": 1})
+    further: Mapping[str, int] = dataclasses.field(default_factory=dict)
     epochs: Mapping[str, int] = dataclasses.field(default_factory=dict)
     n_train: Mapping[str, int] = dataclasses.field(default_factory=dict)
     thin: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -158,11 +162,17 @@ QUICK = Profile(
     n_train={"dlr-net-observed": 60},
     thin={"sv-nn-independent": 4, "sv-nn-observed": 4},
     rules={"dlr-net-observed": {"batch_size": 4}},
-    left_out=("amortized-literal", "deeponet-observed", "fno-observed", "nspde-observed"),
+    left_out=(
+        "amortized-literal", "amortized-rescaled",
+        "deeponet-observed", "fno-observed", "nspde-observed",
+    ),
     keep_runs=False,
 )  # fmt: skip
 FULL = Profile(
-    "full", reference_modes={"a": 50, "b": 50}, initialisations={"": 3, "amortized-literal": 1}
+    "full",
+    reference_modes={"a": 50, "b": 50},
+    initialisations={"": 3, "amortized-literal": 1},
+    further={"amortized-paper": 2},
 )
 PROFILES = {profile.name: profile for profile in (QUICK, FULL)}
 
@@ -176,22 +186,25 @@ class Run:
         regime: "a" or "b".
         number: number of the initialisation where there is a network, else of the data set.
         profile: how much of the protocol runs.
+        data_set: number of the data set of a network.
     """
 
     entry: Entry
     regime: str
     number: int
     profile: Profile
+    data_set: int = 0
 
     @property
     def name(self) -> str:
         """Name of its record."""
-        return f"{self.regime}-{self.entry.key}-{self.number}"
+        further = f"-data{self.data_set}" if self.data_set else ""
+        return f"{self.regime}-{self.entry.key}-{self.number}{further}"
 
     @property
     def seed(self) -> int:
         """Seed of the paths and of the split."""
-        return 0 if self.entry.network else self.number
+        return self.data_set if self.entry.network else self.number
 
     @property
     def initialisation(self) -> int | None:
@@ -269,9 +282,12 @@ def plan(regimes: str, profile: Profile) -> list[Run]:
     for number in range(max(profile.data_sets, *profile.initialisations.values())):
         for regime in regimes:
             for entry in ENTRIES:
-                planned = regime in entry.regimes and number < repeats(entry, profile)
-                if planned and entry.available and entry.key not in profile.left_out:
+                if regime not in entry.regimes or entry.key in profile.left_out:
+                    continue
+                if entry.available and number < repeats(entry, profile):
                     runs.append(Run(entry, regime, number, profile))
+                if entry.available and 0 < number <= profile.further.get(entry.key, 0):
+                    runs.append(Run(entry, regime, 0, profile, data_set=number))
     return runs
 
 

@@ -27,6 +27,7 @@ from paper.reproduction.records import read_record, write_record
 from paper.reproduction.scores import (
     N_DRAWS,
     Distribution,
+    best_constant_path,
     energy_score,
     gaussian_scores,
     of_equation,
@@ -180,6 +181,7 @@ def _limits(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict
     return {
         "scores": {
             "predict": predictive_scores(law, test.values, run.seed),
+            "constant": point_scores(_constant(data, test), test.values),
             "floor": {"relative_l2": floor.relative_l2, "rmse": floor.rmse},
             "projection": point_scores(projected, test.values),
         },
@@ -189,6 +191,12 @@ def _limits(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict
             "equation_noise_variance": data.equation.noise_variance[:N_MODES],
         },
     }
+
+
+def _constant(data: Data, test: xr.DataArray) -> Array:
+    """The best constant path of the training set, for every test path."""
+    path = best_constant_path(data.train["field"].values[:, 1:])
+    return np.concatenate([test.values[:, :1], np.broadcast_to(path, test[:, 1:].shape)], axis=1)
 
 
 def _law_curves(law: Distribution, domain: sl.AbstractDomain, points: Array) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 import spdelaw as sl
-from spdelaw.amortized.neural import new_model
+from spdelaw.amortized.neural import NeuralRun, new_model
 from spdelaw.amortized.structured import make_config, truncated_log_likelihood
 from spdelaw.amortized.vae import Paths, _SquaredResiduals, elbo
 from spdelaw.chaos.bases import CosineBasis
@@ -226,3 +226,37 @@ def test_points_where_every_mode_is_zero_are_no_part_of_the_bound():
     for fields_, is_noted in ((data, True), (data.isel(x=slice(1, -1)), False)):
         law = sl.fit(fields_, DOMAIN, 3, engine="amortized", **SMALL | {"epochs": 1})
         assert any("every mode is zero" in note for note in law.info["warnings"]) == is_noted
+
+
+# -- rescaling --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoder", ["mtan", "ode_rnn"])
+@pytest.mark.parametrize("n_noise", [None, 2])
+def test_rescaling_sets_the_second_moment_to_one_and_keeps_every_field(encoder, n_noise):
+    """``sqrt(q) xi`` stays, so do the coefficients, the residuals and their expectation."""
+    data = fields(30)
+    config = make_config(**SMALL, encoder=encoder, n_noise=n_noise, rescale=True)
+    model, paths = model_of(encoder=encoder, n_noise=n_noise), paths_of(data)
+    run = NeuralRun(model, paths, paths, config, 0)
+    with torch.no_grad():
+        model.encoder.head.weight.mul_(3.0)
+        before, moment = elbo(model, paths), run._chaos_moment()
+        amplitude = model.dynamics.amplitudes()
+        assert not torch.allclose(moment, torch.ones_like(moment), atol=0.05)
+        model.rescale(moment)
+        after = elbo(model, paths)
+    torch.testing.assert_close(run._chaos_moment(), torch.ones_like(moment), rtol=1e-5, atol=0)
+    torch.testing.assert_close(after.coefficients, before.coefficients, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(after.log_likelihood, before.log_likelihood, rtol=1e-6, atol=1e-3)
+    torch.testing.assert_close(after.kl_initial, before.kl_initial)
+    ratio = (model.dynamics.amplitudes()[: len(moment)] / amplitude[: len(moment)]) ** 2
+    torch.testing.assert_close(ratio, moment, rtol=1e-6, atol=0)
+
+
+def test_an_epoch_of_the_preset_ends_rescaled():
+    config = make_config(**(SMALL | {"preset": "rescaled"}))
+    paths = paths_of(fields(30))
+    run = NeuralRun(model_of(preset="rescaled"), paths, paths, config, 0)
+    run.epoch(0)
+    torch.testing.assert_close(run._chaos_moment(), torch.ones(3).double(), rtol=1e-5, atol=0)

@@ -9,6 +9,7 @@ from spdelaw.amortized.encoder import (  # noqa: E402
     Encoder,
     FinalStateGRU,
     MultiTimeAttention,
+    OdeRnnEncoder,
     attend_observed,
 )
 
@@ -124,3 +125,61 @@ def test_gru_equals_torchs():
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-12)
     short = draw(5, 2, 5).double().requires_grad_()
     assert torch.autograd.gradcheck(gru, (short,))
+
+
+# -- ODE-RNN --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ode_rnn():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return OdeRnnEncoder(5, n_modes=3, n_time=4)
+
+
+def test_ode_rnn_has_the_published_sizes():
+    parts = OdeRnnEncoder(101, n_modes=8, n_time=16)
+    count = [sum(p.numel() for p in part.parameters()) for part in (parts.recurrent, parts.hidden)]
+    assert count == [80_980 + 14_220, 40 * 100 + 100]
+    assert parts.head.out_features == 2 * (8 + 16 * 8)
+
+
+def test_ode_rnn_is_its_recursion(ode_rnn):
+    """Path by path in NumPy, at times of its own, rows without a value skipped."""
+    values, observed = draw(3, 7, 5), gaps(3, 7, 5)
+    observed[1, 2] = 0.0
+    times = torch.sort(torch.rand(3, 7, generator=torch.Generator().manual_seed(2)), 1).values
+
+    def dense(layers, v):
+        weights = [(w.weight.detach().double().numpy(), w.bias.detach().double().numpy())
+                   for w in layers.children() if hasattr(w, "weight")]  # fmt: skip
+        for i, (weight, bias) in enumerate(weights):
+            v = (np.tanh(v) if i else v) @ weight.T + bias
+        return v
+
+    net, gap = ode_rnn.recurrent, torch.diff(times).double().numpy()
+    n_steps = [max(1, int(np.ceil(50 * gap[:, i].max() - 1e-6))) for i in range(6)]
+    for p in range(3):
+        h, s = np.zeros(20), np.zeros(20)
+        for i in range(6, -1, -1):
+            for _ in range(n_steps[i] if i < 6 else 0):
+                h = h - gap[p, i] / n_steps[i] * dense(net.drift, h)
+            o = observed[p, i].double().numpy()
+            if not o.any():
+                continue
+            x = np.r_[values[p, i].double().numpy() * o, o]
+            u, r = (
+                1 / (1 + np.exp(-dense(gate, np.r_[h, s, x]))) for gate in (net.update, net.reset)
+            )
+            new = dense(net.candidate, np.r_[r * h, r * s, x])
+            h, s = (1 - u) * new[:20] + u * h, (1 - u) * np.abs(new[20:]) + u * s
+        state = net(values, observed, times)[p].detach().numpy()
+        np.testing.assert_allclose(state, np.r_[h, s], atol=2e-6)
+
+
+def test_ode_rnn_ignores_masked_values_and_takes_a_shared_clock(ode_rnn):
+    values, observed = draw(4, 9, 5), gaps(4, 9, 5)
+    other = torch.where(observed > 0, values, 1e3 * draw(4, 9, 5, seed=5))
+    close(ode_rnn(values, observed, TIMES), ode_rnn(other, observed, TIMES))
+    close(ode_rnn(values, None, TIMES), ode_rnn(values, None, TIMES.expand(4, -1)))
+    close(ode_rnn(values, None, TIMES), ode_rnn(values, torch.ones(4, 9, 5), TIMES))

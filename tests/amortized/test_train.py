@@ -62,6 +62,8 @@ def test_the_papers_values_and_its_literal_reading():
     assert (literal.variance, literal.variance_start, literal.kl_scale) == ("log", 1.0, "sum")
     assert make_config(preset="literal", loss_scale="per_value").loss_scale == "per_value"
     assert make_config(literal, epochs=9).schedule == ()
+    rescaled, paper = make_config(preset="rescaled").model_dump(), make_config().model_dump()
+    assert {k for k in paper if paper[k] != rescaled[k]} == {"preset", "rescale"}
 
 
 def test_config_from_a_file(tmp_path):
@@ -198,6 +200,18 @@ def test_sigkills_at_random_moments_leave_the_bits_of_an_undisturbed_run(
     for name in ("killed", "whole"):
         sl.fit(fields(), DOMAIN, 3, engine="amortized", checkpoint=tmp_path / name, **settings)
     assert same_bits(tmp_path / "whole", tmp_path / "killed"), waits
+
+
+def test_a_checkpoint_without_later_settings_resumes(tmp_path):
+    run(tmp_path / "old", epochs=2)
+    file = tmp_path / "old" / "run.json"
+    document = json.loads(file.read_text())
+    for name in ("decay_of", "encoder", "rescale"):
+        del document["identity"]["config"][name]
+    file.write_text(json.dumps(document))
+    assert run(tmp_path / "old", epochs=2).info["epochs"] == 2
+    with pytest.raises(InputError, match="another rescale"):
+        run(tmp_path / "old", epochs=2, rescale=True)
 
 
 def test_checkpoints_hold_no_code_and_other_or_damaged_ones_are_refused(tmp_path):

@@ -15,7 +15,13 @@ from paper.reproduction.page import write_page
 from paper.reproduction.plan import PROFILES, plan
 from paper.reproduction.records import find_record, read_records, record_path
 from paper.reproduction.run import execute, make_data, thinned
-from paper.reproduction.scores import of_equation, of_law, predictive_scores
+from paper.reproduction.scores import (
+    best_constant_path,
+    of_equation,
+    of_law,
+    point_scores,
+    predictive_scores,
+)
 from paper.reproduction.tables import answers, name_of, sheets, tables, to_markdown, write_tables
 from spdelaw.errors import FileError
 from spdelaw.evaluation.tasks import mean_predictor
@@ -38,7 +44,12 @@ def test_networks_differ_in_their_start_and_others_in_their_data():
     runs = plan("b", PROFILES["full"])
     for key in ("amortized-paper", "fno-hidden", "exact"):
         seeds = [(run.seed, run.initialisation) for run in runs if run.entry.key == key]
-        assert seeds == [(n, None) if key == "exact" else (0, n) for n in range(3)]
+        expected = [(n, None) if key == "exact" else (0, n) for n in range(3)]
+        if key == "amortized-paper":  # and one network on each of two further data sets
+            expected[2:2], expected[4:] = [(1, 0)], [(2, 0)]
+        assert sorted(seeds) == sorted(expected)
+    names = {run.name for run in runs if run.entry.key == "amortized-paper"}
+    assert {"b-amortized-paper-2", "b-amortized-paper-0-data2"} <= names
 
 
 # ------------------------------------------------------------------ data and scores
@@ -87,7 +98,36 @@ def test_the_true_law_scores_best():
     assert abs(best["coverage"] - 0.95) < 0.02 < other["coverage"] - 0.95
 
 
+def test_best_constant_path_beats_the_mean_and_is_stationary():
+    rng = np.random.default_rng(0)
+    x = 1 + rng.standard_normal((200, 3, 2)) * rng.uniform(0.2, 2, (200, 1, 1))
+    norm = np.linalg.norm(x.reshape(200, -1), axis=1)
+    a = best_constant_path(x)
+
+    def error(path):
+        return (np.linalg.norm((path - x).reshape(200, -1), axis=1) / norm).mean()
+
+    steps = 1e-3 * np.eye(6).reshape(6, 3, 2)
+    assert all(error(a) < error(a + sign * step) for step in steps for sign in (-1, 1))
+    assert error(a) < error(x.mean(0))
+    scores = point_scores(np.broadcast_to(a, (200, 3, 2)), x)
+    later = x[:, 1:].reshape(200, -1)
+    each = np.linalg.norm(a[1:].ravel() - later, axis=1) / np.linalg.norm(later, axis=1)
+    assert scores["standard_error"] == pytest.approx(each.std(ddof=1) / np.sqrt(200))
+
+
 # ------------------------------------------------------------------ records
+
+
+def test_networks_on_further_data_sets_have_a_row_of_their_own(records):
+    made = [r for r in records[0] if r["entry"] in ("limits", "fno-hidden")]
+    (fno,) = [r for r in made if r["name"] == "b-fno-hidden-0"]
+    other = fno | {"seed": 1, "name": "b-fno-hidden-0-data1"}
+    by_name = {row["system"]: row for row in tables([*made, other])["b"]}
+    first, over = by_name["FNO"], by_name["FNO, over data sets"]
+    assert (first["seeds"], first["initialisations"]) == ([0, 0], [0, 1])
+    assert (over["seeds"], over["initialisations"]) == ([0, 1], [0, 0])
+    assert "| 2 data sets, 1 network each |" in to_markdown(tables([*made, other]), "")
 
 
 def test_records_become_tables(records):
@@ -100,7 +140,7 @@ def test_records_become_tables(records):
     assert exact["relative_l2"] == scores
     assert (fno["seeds"], fno["initialisations"], exact["seeds"]) == ([0, 0], [0, 1], [0, 1])
     (mean,) = (r["relative_l2"] for r in rows if r["system"] == "limit: exact mean of the true law")
-    assert fno["over_limit"] == pytest.approx(np.mean(fno["relative_l2"]) / mean[0])
+    assert fno["over_limit"] == pytest.approx((mean[0], np.mean(fno["relative_l2"]) / mean[0]))
     assert fno["paper_relative_l2"] == [0.4783, 0.0013]
     # The features of DLR-Net solve the heat equation, with the boundary of the domain.
     assert max(by_name["dlr-features", "observed"]["relative_l2"]) < 0.02
@@ -161,7 +201,8 @@ def test_a_record_of_other_settings_or_a_damaged_one_is_not_used(records, tmp_pa
 
 def test_a_system_with_drawn_noise_has_a_distribution(small_data, tmp_path):
     scores = execute(tiny_run("sv-nn-independent", "a"), tmp_path)["scores"]["predict"]
-    assert set(scores) == {"relative_l2", "rmse", "crps", "coverage", "energy_score"}
+    errors = {"relative_l2", "rmse", "standard_error"}
+    assert set(scores) == errors | {"crps", "coverage", "energy_score"}
     assert all(np.isfinite(v) for v in scores.values())
 
 

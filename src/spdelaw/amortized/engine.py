@@ -51,8 +51,8 @@ def amortized_posterior(source: Law | str | Path, data: Any, **adapter: Any) -> 
     (path, k, noise). `spdelaw.law.chaos_posterior` has the exact ones.
 
     Args:
-        source: a law of ``preset="paper"`` or ``"literal"`` trained with ``checkpoint=``, or that
-            folder.
+        source: a law of ``preset="paper"``, ``"literal"`` or ``"rescaled"`` trained with
+            ``checkpoint=``, or that folder.
         data: fields on the points of the training data and within its times.
         adapter: as in `spdelaw.fit`.
     """
@@ -154,7 +154,7 @@ def sample_decoder(
 def _n_time_functions(law: Law) -> int:
     """K, or an error where the law was not learned with a truncated model."""
     info = law.info
-    if info.get("preset") in ("paper", "literal"):
+    if info.get("preset") in ("paper", "literal", "rescaled"):
         return int(info["config"]["n_time"])
     if info.get("tail") == "dropped":
         return int(info["n_time"])

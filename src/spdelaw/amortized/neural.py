@@ -46,6 +46,8 @@ from spdelaw.statespace.chain import StateSpace, linear_state_space
 # A training that diverges stops with an error that names the group of parameters.
 
 
+#: Paths in one pass of the encoder for a moment.
+AT_ONCE = 100
 #: Logarithms beyond this overflow in float32.
 LARGEST_LOG = 85.0
 #: Groups of parameters in user messages, by the start of a parameter's name.
@@ -100,6 +102,8 @@ class NeuralRun(TorchRun):
         total = 0.0
         for batch in paths.batches(self.config.batch_size, order):
             total += self.step(batch, generator, epoch) * len(batch)
+        if self.config.rescale:
+            self.model.rescale(self._chaos_moment())
         return total / len(paths)
 
     def step(self, batch: Paths, generator: torch.Generator, epoch: int) -> float:
@@ -131,6 +135,17 @@ class NeuralRun(TorchRun):
         validation_loss, relative_l2 = self.processes.first(numbers).tolist()
         score = relative_l2 if self.config.select_by == "relative_l2" else validation_loss
         self.keep(epoch, (loss, validation_loss, relative_l2), score, seconds)
+
+    @torch.no_grad()
+    def _chaos_moment(self) -> Tensor:
+        """``E xi^2`` of each driving process over training paths, k and posterior, (L,)."""
+        total = torch.zeros(self.model.encoder.n_noise, dtype=torch.float64)
+        # Each process takes a share, and all get the same sum: their parameters stay equal.
+        for batch in self.paths.take(self.processes.share(len(self.paths))).batches(AT_ONCE):
+            q = self.model.encode(batch)
+            square = q.chaos_mean.double() ** 2 + torch.exp(q.chaos_log_variance.double())
+            total += square.sum((0, 1))
+        return self.processes.total(total) / (len(self.paths) * self.model.n_time)
 
     def _noise(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor] | None:
         if self.config.expectation == "exact":
@@ -187,7 +202,7 @@ def _divergence_error(got: str, epoch: int) -> ConvergenceError:
     return ConvergenceError(what, expected=expected, got=got, fix=fix)
 
 
-# ---------- ``preset="paper"`` and ``"literal"``: a `Law` of observed fields by the paper's learner
+# ---------- ``preset="paper"`` and its variants: a `Law` of observed fields by the paper's learner
 
 
 Array = np.ndarray

@@ -52,8 +52,13 @@ if TYPE_CHECKING:
 # ---------- Settings of a training, validated, from keywords or a YAML file
 
 
-#: Where ``preset="literal"`` differs: the paper's sentences alone, each read in the plainest way.
-LITERAL_DEFAULTS: dict[str, Any] = {"epochs": 2000, "schedule": (), "variance": "log"}
+#: Where presets differ from "paper". "literal": the paper's sentences alone, each read in the
+#: plainest way. "rescaled": a step after each epoch that is not in the paper.
+PRESET_DEFAULTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "literal": {"epochs": 2000, "schedule": (), "variance": "log"},
+    "rescaled": {"rescale": True},
+}
 
 
 class TrainingConfig(BaseModel):
@@ -77,17 +82,17 @@ class TrainingConfig(BaseModel):
 
 
 class AmortizedConfig(TrainingConfig):
-    """Settings of ``preset="paper"``, the default, and of ``preset="literal"``.
+    """Settings of ``preset="paper"``, the default, of ``"literal"`` and of ``"rescaled"``.
 
-    The two have one model and one set of rates, widths and weights: those of the paper's section
-    3.2 and Appendix B. They differ in what the paper leaves open: the cycles of the cosine and how
-    the observation variance is written. "literal" takes one cosine over 2000 epochs and learns the
+    All have one model and one set of rates, widths and weights: those of the paper's section 3.2
+    and Appendix B. The first two differ in what the paper leaves open: the cycles of the cosine and
+    how the observation variance is written. "literal" takes one cosine over 2000 epochs and the
     logarithm of the variance; "paper" has the readings that come closest to the paper's
     figures. The scale of the loss, the number of reference times and the measure that selects the
-    checkpoint are not stated there either.
+    checkpoint are not stated there either. "rescaled" is "paper" with ``rescale=True``.
 
     Attributes:
-        preset: set of defaults: "paper", "literal" or "structured".
+        preset: set of defaults: "paper", "literal", "rescaled" or "structured".
         epochs: number of passes over the training paths.
         warmup_epochs: of the linear warm-up, before each cosine; at most a third of a cycle.
         schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
@@ -118,6 +123,11 @@ class AmortizedConfig(TrainingConfig):
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
         expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
+        encoder: "mtan", the paper's attention to reference times and GRU, or "ode_rnn", the
+            encoder of latent ODEs (Rubanova et al. 2019) in its published size, which uses
+            neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
+        rescale: whether each epoch ends with ``E xi^2 = 1`` for each driving process, over paths
+            and posterior; q absorbs the factor, so reconstructions do not change. Not in the paper.
         select_by: what the best checkpoint has least of on the validation paths: "relative_l2"
             of the reconstruction, or "loss".
         validation_fraction: of the paths, held out where no validation paths are given.
@@ -128,7 +138,7 @@ class AmortizedConfig(TrainingConfig):
         1.3
     """
 
-    preset: Literal["paper", "literal"] = "paper"
+    preset: Literal["paper", "literal", "rescaled"] = "paper"
     epochs: PositiveInt = 640
     warmup_epochs: int = Field(10, ge=0)
     schedule: tuple[PositiveInt, ...] = (250, 120, 120, 150)
@@ -150,13 +160,15 @@ class AmortizedConfig(TrainingConfig):
     kl_chaos: float = Field(1.3, ge=0)
     propagators: Literal["closed_form", "rk4"] = "closed_form"
     expectation: Literal["sampled", "exact"] = "sampled"
+    encoder: Literal["mtan", "ode_rnn"] = "mtan"
+    rescale: bool = False
     select_by: Literal["relative_l2", "loss"] = "relative_l2"
     validation_fraction: float = Field(0.15, gt=0, lt=1)
 
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
-        return LITERAL_DEFAULTS | values if values.get("preset") == "literal" else values
+        return PRESET_DEFAULTS.get(values.get("preset", "paper"), {}) | values
 
 
 class StructuredConfig(TrainingConfig):
@@ -201,7 +213,8 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     else:
         values = dict(config or {})
     values |= {key: value for key, value in settings.items() if value is not None}
-    preset = one_of("preset", values.get("preset", "paper"), ("paper", "literal", "structured"))
+    presets = (*PRESET_DEFAULTS, "structured")
+    preset = one_of("preset", values.get("preset", "paper"), presets)
     kind = StructuredConfig if preset == "structured" else AmortizedConfig
     try:
         return kind(**values)

@@ -281,6 +281,8 @@ def _float(field: int, value: float) -> bytes:
 Array = np.ndarray
 
 SCHEMA = 1
+#: Settings that earlier versions did not have, with the values that describe what they did.
+LATER_SETTINGS = {"decay_of": "all", "encoder": "mtan", "rescale": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,12 +350,11 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     if not folder.exists() or not any(folder.iterdir()):
         return None
     snapshot, saved_identity = read_checkpoint(folder)
-    ours = json.loads(json.dumps(identity))
-    differing = [k for k in ours if ours[k] != saved_identity.get(k)]
-    if "config" in differing:
-        theirs = saved_identity.get("config") or {}
-        differing += [k for k in ours["config"] if ours["config"][k] != theirs.get(k)]
-        differing.remove("config")
+    ours, theirs = json.loads(json.dumps(identity)), saved_identity.get("config") or {}
+    differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
+    # A checkpoint of an earlier version lacks the settings that came later.
+    settings = ours.get("config", {}).items()
+    differing += [k for k, v in settings if v != theirs.get(k, LATER_SETTINGS.get(k))]
     if differing:
         expected, got = "the run that was started in this folder", f"another {', '.join(differing)}"
         fix = "repeat the call that started it, or choose another folder"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from spdelaw.amortized.encoder import Encoded, Encoder
+from spdelaw.amortized.encoder import Encoded, Encoder, OdeRnnEncoder
 from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
 from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.propagators import Propagators, expand, propagate
@@ -147,8 +147,12 @@ class ChaosVAE(nn.Module):
         super().__init__()
         n_points, n_modes = basis.shape
         self.n_time, self.method = config.n_time, config.propagators
-        widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
-        self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
+        self.encoder: Encoder | OdeRnnEncoder
+        if config.encoder == "ode_rnn":
+            self.encoder = OdeRnnEncoder(n_points, n_modes, config.n_time, config.n_noise)
+        else:
+            widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
+            self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
         self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
         self.is_log, std = config.variance == "log", config.variance_start
         start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
@@ -173,6 +177,23 @@ class ChaosVAE(nn.Module):
             {"params": list(self.dynamics.parameters()), "lr": config.dynamics_rate, **free},
             {"params": [variance], "lr": config.variance_rate, **free},
         ]
+
+    @torch.no_grad()
+    def rescale(self, moment: Tensor) -> None:
+        """Divide ``xi_l`` by ``sqrt(s_l)`` and multiply ``sqrt(q_l)`` by it; the field stays.
+
+        Args:
+            moment: ``s_l = E xi_{k,l}^2`` over paths, k and posterior, (L,).
+        """
+        head, n, log_s = self.encoder.head, self.encoder.n_modes, torch.log(moment)
+        by_row = log_s.float().repeat(self.n_time)  # rows of the head: z0, then xi with l fastest
+        means, log_variances = head.bias.chunk(2)
+        head.weight.chunk(2)[0][n:].mul_(torch.exp(-0.5 * by_row)[:, None])
+        means[n:].mul_(torch.exp(-0.5 * by_row))
+        log_variances[n:].sub_(by_row)
+        torch.diagonal(self.dynamics.log_factor).add_(
+            0.5 * log_s[: min(self.dynamics.log_factor.shape)]
+        )
 
     def log_observation_variance(self) -> Tensor:
         """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
