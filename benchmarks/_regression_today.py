@@ -284,7 +284,7 @@ def law_saved() -> Flat:
     data = fields_with_residual()
     law = fit(data.train, INTERVAL, 2, rest="memory", mean="constant", nuisance=0)
     with empty_folder() as folder:
-        law.save(folder / "law")
+        law.save(folder / "law", overwrite=True)
         names = sorted(file.name for file in (folder / "law").iterdir())
         return {"files": names} | predicted(sl.load(folder / "law"), data.new)
 

@@ -355,7 +355,7 @@ def _law_record(name: str, laws: Path, old: Record | None = None) -> Record:
         case = dataclasses.replace(case, words=_stated(case, old) | case.words)
     law = case.learn()
     if old is None:
-        law.save(laws / name)
+        law.save(laws / name, overwrite=True)
     record = {
         "sha256": case.data.sha256,
         "route": law.info["route"],

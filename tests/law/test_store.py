@@ -17,7 +17,8 @@ import pytest
 from tests.law.laws import NOISE, fields, law, nuisance_law, point_noise_law
 
 import spdelaw as sl
-from spdelaw.errors import FileError
+from spdelaw.data.io.records import sealed
+from spdelaw.errors import FileError, SpdeLawError
 from spdelaw.law import io as io_module
 
 LAWS = {
@@ -97,7 +98,10 @@ def test_only_two_plain_files(saved):
 def test_a_law_replaces_a_law_and_nothing_else(tmp_path):
     target = tmp_path / "some.law"
     law().save(target)
-    law("gaussian").save(target)
+    with pytest.raises(FileError, match="overwrite=True"):
+        law("gaussian").save(target)
+    assert_same(sl.load(target), law())
+    law("gaussian").save(target, overwrite=True)
     assert_same(sl.load(target), law("gaussian"))
     folder = tmp_path / "precious"
     folder.mkdir()
@@ -131,9 +135,9 @@ def test_a_failed_save_leaves_the_old_law(saved, monkeypatch):
     def broken(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(io_module, "save_file", broken)
-    with pytest.raises(OSError, match="disk full"):
-        law("gaussian").save(saved)
+    monkeypatch.setattr(io_module, "write_record", broken)
+    with pytest.raises(FileError, match="disk full"):
+        law("gaussian").save(saved, overwrite=True)
     assert_same(sl.load(saved), law())
     assert [p.name for p in saved.parent.iterdir()] == ["some.law"]
 
@@ -175,17 +179,23 @@ def device(path):
 
 
 def entry(**change):
-    return lambda path: path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    """Other entries, with the checksum made right."""
+
+    def forge(path):
+        document = json.loads(path.read_text()) | change
+        path.write_bytes(sealed(document, (path.parent / ARRAYS).read_bytes()))
+
+    return forge
 
 
 DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
 DEEP = '{"info": ' + "[" * 200_000 + "]" * 200_000 + "}"
 DAMAGE = [
-    *((name, Path.unlink, "no law there") for name in (DOCUMENT, ARRAYS)),
+    *((name, Path.unlink, "none of this name") for name in (DOCUMENT, ARRAYS)),
     *((name, cut(keep), "Fix:") for name in (DOCUMENT, ARRAYS) for keep in (0.0, 0.3, 0.999)),
     *((name, pipe, "a regular file, got a pipe") for name in (DOCUMENT, ARRAYS)),
     *((name, device, "a regular file, got a device") for name in (DOCUMENT, ARRAYS)),
-    *((DOCUMENT, entry(schema=schema), "Fix:") for schema in (4, None, "1")),
+    *((DOCUMENT, entry(schema=schema), "Fix:") for schema in (4, None, "1", 1, 2, True)),
     (DOCUMENT, entry(schema=99), "update spdelaw"),
     (DOCUMENT, entry(domain={"name": "torus"}), "Fix:"),
     (DOCUMENT, entry(parameters={"eigenvalue": ["mode", "colour"]}), "Fix:"),
@@ -198,7 +208,7 @@ DAMAGE = [
 @pytest.mark.parametrize(("name", "damage", "word"), DAMAGE)
 def test_a_damaged_law_is_refused(saved, name, damage, word):
     damage(saved / name)
-    with pytest.raises(FileError, match=word):
+    with pytest.raises(SpdeLawError, match=word):
         sl.load(saved)
 
 
@@ -230,7 +240,7 @@ WRITER = """
     print("ready", flush=True)
     while True:
         for law in laws:
-            law.save(sys.argv[3])
+            law.save(sys.argv[3], overwrite=True)
 """
 
 
@@ -250,5 +260,5 @@ def test_killed_while_saving_there_is_the_old_or_the_new(tmp_path, delay):
         writer.kill()
     loaded = sl.load(target)
     assert_same(loaded, law() if loaded.initial.kind == "deterministic" else law("gaussian"))
-    law().save(target)
+    law().save(target, overwrite=True)
     assert_same(sl.load(target), law())

@@ -20,7 +20,14 @@ from spdelaw.amortized.structured import (
     untruncated_log_likelihood,
 )
 from spdelaw.amortized.torch_run import TorchRun, load_weights
-from spdelaw.amortized.training import ALONE, Processes, join_processes, read_checkpoint, stream
+from spdelaw.amortized.training import (
+    ALONE,
+    Processes,
+    join_processes,
+    parsing_checkpoint,
+    read_checkpoint,
+    stream,
+)
 from spdelaw.amortized.vae import (
     ChaosVAE,
     Elbo,
@@ -346,14 +353,12 @@ def _load_model_and_paths(
 ) -> tuple[ChaosVAE, Observed, Iterator[Paths]]:
     """The network, and batches of paths on its points and within its times."""
     snapshot, identity = read_checkpoint(folder)
-    values = identity["config"]
-    if "variance" not in values:  # before 0.2 there was one reading, now called literal
-        values = values | {"preset": "literal"}
-    config = AmortizedConfig(**values)
-    domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
-        model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-    load_weights(model, snapshot, "best")
+    with parsing_checkpoint(folder):
+        config = AmortizedConfig(**identity["config"])
+        domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
+            model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
+        load_weights(model, snapshot, "best")
     observed = observe(data, domain, **adapter).in_memory()
     if len(observed.points) != len(points) or not np.allclose(observed.points, points):
         expected = f"the {len(points)} points the encoder was trained on"

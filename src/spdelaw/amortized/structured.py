@@ -31,6 +31,7 @@ from spdelaw.amortized.training import (
 )
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos
 from spdelaw.checks import one_of, optional
+from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import fingerprint
 from spdelaw.errors import ConvergenceError, DataError, FileError, InputError
@@ -232,11 +233,8 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
 def _read_yaml(path: Path) -> dict[str, Any]:
     yaml = optional("yaml", "a YAML config", "neural")
     fix = "write one setting per line, such as 'epochs: 500'"
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        got = f"{type(error).__name__}: {error}"
-        raise FileError(str(path), expected="a readable YAML file", got=got, fix=fix) from error
+    with reading(path, "a readable YAML file", fix):
+        values = yaml.safe_load(read_regular(path))
     if not isinstance(values, dict):
         raise FileError(str(path), expected="settings by name", got=type(values).__name__, fix=fix)
     return values

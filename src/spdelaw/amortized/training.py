@@ -13,16 +13,16 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
-from spdelaw.data.io.safe_files import recover_directory, replace_directory
+from spdelaw.checks import whole
+from spdelaw.data.io.records import is_record, read_record, write_record
+from spdelaw.data.io.safe_files import reading, recover_directory, replace_directory
 from spdelaw.errors import ExecutorError, FileError, InputError
 
 if TYPE_CHECKING:
@@ -280,7 +280,9 @@ def _float(field: int, value: float) -> bytes:
 
 Array = np.ndarray
 
-SCHEMA = 1
+#: Version 2 has a checksum.
+SCHEMA = 2
+FILES = ("run.json", "state.safetensors")
 #: Settings that earlier versions did not have, with the values that describe what they did.
 LATER_SETTINGS = {"decay_of": "all", "encoder": "mtan", "rescale": False}
 
@@ -314,29 +316,34 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, identity: dict[str, Any])
     """Replace the checkpoint in ``folder``."""
     described = {key: value for key, value in vars(snapshot).items() if key != "arrays"}
     document = {"schema": SCHEMA, "identity": identity, **described}
-    with replace_directory(folder, lambda _: ("run.json", "state.safetensors")) as new:
-        save_file(
-            {k: np.ascontiguousarray(v).reshape(v.shape) for k, v in snapshot.arrays.items()},
-            new / "state.safetensors",
-        )
-        (new / "run.json").write_text(json.dumps(document, indent=1, sort_keys=True))
+    with replace_directory(folder, _written_files) as new:
+        write_record(new, FILES, document, snapshot.arrays)
+
+
+def _written_files(folder: Path) -> tuple[str, ...]:
+    return FILES if is_record(folder / FILES[0], ("identity", "epoch")) else ()
 
 
 def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
     """Snapshot and identity of the run in ``folder``, or `FileError`."""
-    recover_directory(folder)
-    try:
-        document = json.loads((folder / "run.json").read_text())
-        arrays = load_file(folder / "state.safetensors")
+    with parsing_checkpoint(folder):
+        document, arrays = read_record(folder, FILES)
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
         counters = {key: document[key] for key in ("epoch", "best_epoch", "best_score", "seconds")}
-        history = tuple(tuple(row) for row in document["history"])
-        return Snapshot(arrays=arrays, history=history, **counters), document["identity"]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        expected, got = "a checkpoint of a training", f"{type(error).__name__}: {error}"
-        fix = "check the name, or remove it and start anew"
-        raise FileError(str(folder), expected=expected, got=got, fix=fix) from error
+        history = tuple((float(a), float(b), float(c)) for a, b, c in document["history"])
+        whole("epoch", counters["epoch"], 0)
+        whole("best_epoch", counters["best_epoch"], 0)
+        if not counters["best_epoch"] <= counters["epoch"] == len(history):
+            raise ValueError(f"epoch {counters['epoch']} with {len(history)} rows of history")
+        snapshot = Snapshot(arrays=arrays, history=history, **counters)
+        return snapshot, dict(document["identity"])
+
+
+def parsing_checkpoint(folder: Path) -> AbstractContextManager[None]:
+    """Errors about a checkpoint as `FileError`."""
+    expected = "a checkpoint of a training of this version"
+    return reading(folder, expected, "check the name, or remove it and start anew")
 
 
 def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
@@ -470,7 +477,8 @@ def train(
         TrainingInterrupted: Ctrl-C; the last whole epoch is saved.
     """
     if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity)) is not None:
-        run.restore(resumed)
+        with parsing_checkpoint(checkpoint):
+            run.restore(resumed)
     folder = checkpoint if is_first() else None
     start, done, epochs = time.perf_counter(), run.snapshot.epoch, run.config.epochs
     before, saved = run.snapshot.seconds, run.snapshot.epoch

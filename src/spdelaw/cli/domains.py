@@ -13,7 +13,7 @@ from spdelaw.checks import one_of
 from spdelaw.cli.options import Numbers, Pair, PositiveFloat
 from spdelaw.cli.values import refused
 from spdelaw.data.fields import canonical
-from spdelaw.data.io.safe_files import read_regular
+from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.data.recognise import Side, guess_side
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
@@ -22,7 +22,7 @@ from spdelaw.domains.hermite import Line, Plane
 from spdelaw.domains.interval import Interval
 from spdelaw.domains.registry import DOMAINS, find_domain, from_dict
 from spdelaw.domains.sphere import Sphere
-from spdelaw.errors import DomainError, FileError, InputError, SpdeLawError
+from spdelaw.errors import DomainError, InputError, SpdeLawError
 from spdelaw.processes.spde import SpectralSPDE
 
 
@@ -137,13 +137,8 @@ def _refuse_foreign_options(options: DomainOptions, name: str, allowed: tuple[st
 
 
 def _domain_from_file(path: Path) -> AbstractDomain:
-    try:
-        return from_dict(read_regular(path))
-    except (OSError, ValueError, TypeError) as error:
-        if isinstance(error, SpdeLawError):
-            raise
-        expected, got = "a file of json.dumps(domain.to_dict())", f"{type(error).__name__}: {error}"
-        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
+    with reading(path, "a file of json.dumps(domain.to_dict())", "write it again"):
+        return from_dict(json.loads(read_regular(path)))
 
 
 def _boundary_words(options: DomainOptions, n_dims: int) -> tuple[str, ...] | None:

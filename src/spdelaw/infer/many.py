@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import sys
 import warnings
 from collections.abc import Mapping
@@ -16,7 +14,8 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.executors import as_executor
-from spdelaw.data.io.safe_files import replace_file
+from spdelaw.data.io.records import content_digest, sealed, unsealed
+from spdelaw.data.io.safe_files import as_file_error, read_regular, reading, replace_file
 from spdelaw.data.observed import ADAPTER
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import (
@@ -29,7 +28,7 @@ from spdelaw.errors import (
 from spdelaw.infer.engines.registry import engine_options
 from spdelaw.infer.model import WORDS
 from spdelaw.infer.pipeline import fit
-from spdelaw.law.io import load
+from spdelaw.law.io import DOCUMENT, load
 from spdelaw.law.law import Law
 
 # ---------- A fit as an object with parameters, in scikit-learn's style
@@ -263,7 +262,10 @@ def _report_progress(progress: Any, done: int, total: int) -> None:
 
 
 class _Store(NamedTuple):
-    """Laws in a directory, by label and digest of their data."""
+    """Laws in a directory, by label: digests of their data and of the law itself.
+
+    The file of a law has the digest of its label as its name, so that a manifest names no files.
+    """
 
     directory: Path
     question: str
@@ -271,41 +273,53 @@ class _Store(NamedTuple):
 
     @classmethod
     def open(cls, directory: Path, settings: dict[str, Any]) -> _Store:
-        plain = {**settings, "domain": settings["domain"].to_dict()}
-        question = _digest(json.dumps(plain, sort_keys=True, default=repr).encode())
+        question = content_digest(settings)
         manifest = directory / MANIFEST
         entries = _read_manifest(manifest, question) if manifest.exists() else {}
-        directory.mkdir(parents=True, exist_ok=True)
+        with as_file_error(directory):
+            directory.mkdir(parents=True, exist_ok=True)
         return cls(directory, question, entries)
 
     def saved_laws(self, sets: Mapping) -> dict[Any, Law]:
         """Laws that the directory holds already, of the same data."""
-        entries = {label: self.entries.get(str(label)) for label in sets}
-        return {
-            label: load(self.directory / entry["file"])
-            for label, entry in entries.items()
-            if entry is not None and entry["data"] == _data_digest(sets[label])
-        }
+        laws = {}
+        for label, data in sets.items():
+            entry = self.entries.get(str(label), {})
+            if entry.get("data") != content_digest(data):
+                continue
+            try:
+                laws[label] = load(self._file(label))
+                damage = "" if entry["law"] == _law_digest(self._file(label)) else "another law"
+            except (FileError, OSError) as error:
+                damage = str(error)
+            if damage:
+                laws.pop(label, None)
+                text = f"the saved law of {label!r} is damaged and is fitted again: {damage}"
+                warnings.warn(text, SpdeLawWarning, stacklevel=4)
+        return laws
 
     def add(self, laws: dict[Any, Law], sets: Mapping) -> None:
         """Save some laws, then the manifest that names them."""
         for label, law in laws.items():
-            name = f"{_digest(str(label).encode())[:16]}.law"
-            law.save(self.directory / name)
-            self.entries[str(label)] = {"file": name, "data": _data_digest(sets[label])}
+            law.save(self._file(label), overwrite=True)
+            digests = {"data": content_digest(sets[label]), "law": _law_digest(self._file(label))}
+            self.entries[str(label)] = digests
+        content = sealed({"question": self.question, "laws": self.entries})
         with replace_file(self.directory / MANIFEST) as new:
-            manifest = {"question": self.question, "laws": self.entries}
-            new.write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+            new.write_bytes(content)
+
+    def _file(self, label: Any) -> Path:
+        return self.directory / f"{content_digest(label)[:16]}.law"
 
 
 def _read_manifest(manifest: Path, question: str) -> dict[str, dict[str, str]]:
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-        saved_question, laws = content["question"], dict(content["laws"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        expected, got = "a manifest of fit_many", f"{type(error).__name__}"
-        fix = "choose another directory"
-        raise FileError(str(manifest), expected=expected, got=got, fix=fix) from error
+    with reading(manifest, "a manifest of fit_many of this version", "choose another directory"):
+        content = unsealed(read_regular(manifest))
+        saved_question = content["question"]
+        laws = {
+            label: {key: str(entry[key]) for key in ("data", "law")}
+            for label, entry in content["laws"].items()
+        }
     if saved_question != question:
         expected = "laws of the same domain, modes and settings"
         got = f"those of another question in {manifest.parent}"
@@ -313,15 +327,6 @@ def _read_manifest(manifest: Path, question: str) -> dict[str, dict[str, str]]:
     return laws
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _data_digest(data: Any) -> str:
-    """Digest of values in memory, or of the graph of lazy ones, which are not read."""
-    if getattr(data, "chunks", None):
-        arrays = data.data_vars.values() if isinstance(data, xr.Dataset) else [data]
-        names = [getattr(array.data, "name", "") for array in arrays]  # of file, time and graph
-        return _digest(f"{data.sizes} {data.encoding.get('source', '')} {names}".encode())
-    values = data.to_dataarray() if isinstance(data, xr.Dataset) else data
-    return _digest(np.ascontiguousarray(values).tobytes())
+def _law_digest(law: Path) -> str:
+    """Digest of the document of a law, which has the checksum of everything else."""
+    return content_digest(read_regular(law / DOCUMENT))

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
-from spdelaw.data.io.safe_files import (
-    read_regular,
-    recover_directory,
-    refuse_foreign,
-    refuse_special,
-    replace_directory,
-)
+from spdelaw.data.io.records import is_record, read_record, write_record
+from spdelaw.data.io.safe_files import reading, refuse_foreign, replace_directory
 from spdelaw.data.prepare import Preparation, Prepared
 from spdelaw.domains.registry import from_dict as domain_from_dict
-from spdelaw.errors import FileError, SpdeLawError
+from spdelaw.errors import FileError
 from spdelaw.law.law import Law
 from spdelaw.law.parameters import STATISTICS, with_modes
 from spdelaw.law.provenance import check_entries
@@ -168,7 +159,7 @@ def coordinates_dataset(names: Any, *tables: Array | None) -> xr.Dataset:
 
 #: Version of the layout on disk; a reader refuses what is newer than itself. Version 0.1 wrote the
 #: first two, for linear laws only; the third stores the kind of dynamics.
-SCHEMA, OLD_SCHEMAS = 3, (1, 2)
+SCHEMA, OLDEST_SCHEMA = 3, 1
 DOCUMENT, ARRAYS = "law.json", "arrays.safetensors"
 #: Old names of the arrays of the state: of independent modes, and of coupled ones.
 OLD_ARRAY_NAMES = {
@@ -182,9 +173,12 @@ OLD_ARRAY_NAMES = {
 MOVED_PREFIXES = {"forcing.": "dynamics.forcing.", "pairs.": "statistics.pairs."}
 
 
-def write_law(path: Path, law: Law) -> None:
+def write_law(path: Path, law: Law, overwrite: bool = False) -> None:
     """Write description, arrays and the parameter table; old or new, never half."""
     check_replaceable(path)
+    if not overwrite and written_files(path):
+        fix = "pass overwrite=True to replace it, or choose another name"
+        raise FileError(str(path), expected="a free name", got="a law of this name", fix=fix)
     (description, arrays), table = to_document(law), law.parameters
     tensors = {key: _tensor(value) for key, value in arrays.items()}
     layout = {name: list(map(str, table[name].dims)) for name in table.data_vars}
@@ -193,9 +187,7 @@ def write_law(path: Path, law: Law) -> None:
     document = {"schema": SCHEMA, "parameters": layout, "parameter_attributes": table.attrs}
     document |= description
     with replace_directory(path, written_files) as folder:
-        save_file(tensors, folder / ARRAYS)
-        document["sha256"] = _digest(document, folder / ARRAYS)
-        (folder / DOCUMENT).write_text(json.dumps(document, indent=2, sort_keys=True))
+        write_record(folder, (DOCUMENT, ARRAYS), document, tensors)
 
 
 def _tensor(values: np.ndarray) -> np.ndarray:
@@ -215,38 +207,21 @@ def check_replaceable(path: Path) -> None:
 def written_files(folder: Path) -> tuple[str, ...]:
     """Files of a folder that `write_law` put there: both, or none where it is no law.
 
-    Another program may call a file ``law.json`` too; ours has a schema and a digest.
+    Another program may call a file ``law.json`` too; ours has a checksum, or arrays beside it.
     """
-    try:
-        document = read_regular(folder / DOCUMENT)
-    except (OSError, ValueError):
-        return ()
-    is_law = isinstance(document, dict) and {"schema", "sha256", "parameters"} <= document.keys()
+    is_law = (folder / ARRAYS).is_file() or is_record(folder / DOCUMENT, ("schema", "parameters"))
     return (DOCUMENT, ARRAYS) if is_law else ()
 
 
 def read_law(path: Path) -> dict[str, Any]:
-    """Arguments of `Law` from where one was saved; `FileError` where there is none."""
-    recover_directory(path)
-    try:
-        document = read_regular(path / DOCUMENT)
-        refuse_special(path / ARRAYS)
-        digest = _digest(document, path / ARRAYS)
-        arrays = load_file(path / ARRAYS)
-    except FileNotFoundError as error:
-        raise _unreadable(path, "no law there") from error
-    except SpdeLawError:
-        raise
-    except (OSError, ValueError, SafetensorError) as error:
-        raise _unreadable(path, f"{type(error).__name__}: {error}") from error
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema not in (SCHEMA, *OLD_SCHEMAS):
+    """Arguments of `Law` from where one was saved."""
+    document, arrays = read_record(path, (DOCUMENT, ARRAYS))
+    schema = document.get("schema")
+    if type(schema) is not int or not OLDEST_SCHEMA <= schema <= SCHEMA:
         expected, fix = f"a law of schema 1 to {SCHEMA}", "update spdelaw, or fit again"
         raise FileError(str(path), expected=expected, got=f"schema {schema}", fix=fix)
-    if document.get("sha256") != digest:
-        raise _unreadable(path, "other contents than were written")
     table = _parameter_table(document, arrays)
-    if schema in OLD_SCHEMAS:
+    if schema < SCHEMA:
         document, arrays = upgrade(document, arrays)
     return {**from_document(document, arrays), "parameters": table}
 
@@ -257,18 +232,6 @@ def _parameter_table(document: dict[str, Any], arrays: dict[str, np.ndarray]) ->
         for name, dims in document["parameters"].items()
     }
     return with_modes(variables, document["parameter_attributes"])
-
-
-def _digest(document: Any, arrays: Path) -> str:
-    """SHA-256 of both files without the digest itself: detects damage."""
-    parts = document.items() if isinstance(document, dict) else ()
-    text = json.dumps({key: value for key, value in parts if key != "sha256"}, sort_keys=True)
-    return hashlib.sha256(text.encode() + arrays.read_bytes()).hexdigest()
-
-
-def _unreadable(path: Path, got: str) -> FileError:
-    fix = "check the name; a damaged law has to be fitted again"
-    return FileError(str(path), expected="a directory written by law.save()", got=got, fix=fix)
 
 
 def upgrade(
@@ -316,15 +279,11 @@ def load(path: str | Path) -> Law:
         >>> bool(load(folder / "heat.law").parameters.equals(law.parameters))
         True
     """
-    try:
+    expected, fix = "a directory written by law.save()", "check the name; a damaged law has to be "
+    with reading(Path(path), expected, fix + "fitted again"):
         law = Law(**read_law(Path(path)))
         check_law(law)
-        return law
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        if isinstance(error, SpdeLawError):
-            raise
-        got, fix = f"{type(error).__name__}: {error}", "fit again; the directory is damaged"
-        raise FileError(str(path), expected="a complete law", got=got, fix=fix) from error
+    return law
 
 
 # -- invariants that the methods of a law rely on -------------------------------------------------

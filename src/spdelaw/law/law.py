@@ -509,11 +509,17 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the law to a directory; the old one stays until the new one is complete."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the law to a directory.
+
+        Args:
+            path: directory, such as "heat.law".
+            overwrite: whether a law of this name may be replaced; the old one stays until the new
+                one is complete.
+        """
         from spdelaw.law.io import write_law  # reading builds laws
 
-        write_law(Path(path), self)
+        write_law(Path(path), self, overwrite)
 
     def citation(self) -> str:
         """What to cite for this law, by the engine that ran."""

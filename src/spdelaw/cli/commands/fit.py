@@ -130,7 +130,7 @@ def fit_command(
     law = with_source(law, data, None if dask else source.fields)
     if std is not None:
         law = law.with_info(data={**law.info["data"], "observation_std": std})
-    law.save(target)
+    law.save(target, overwrite=True)  # the option --force was checked before
     title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
     show_law(output, title, law, SHOWN_MODES)
     show_guesses(output, source)
@@ -251,7 +251,7 @@ def discover_command(
         discovery = discover(source.data, chosen.domain, modes, **settings)
     law = with_source(discovery.law, data, source.fields)
     if out is not None:
-        law.save(out)
+        law.save(out, overwrite=True)
     _show_discovery(output, discovery)
     show_guesses(output, source)
     facts = {"domain": f"{domain_name(law.domain)} ({chosen.source})", "modes": str(law.n_modes)}

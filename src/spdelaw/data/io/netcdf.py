@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,51 @@ def save(dataset: xr.Dataset, path: Path) -> None:
     chunks = {name: chunk_shape(var, CHUNK_BYTES) for name, var in dataset.variables.items()}
     encoding = {name: _encoding(dataset[name], chunks[name]) for name in dataset.variables}
     with replace_file(path) as new:
-        streamed(dataset, chunks).to_netcdf(new, engine="h5netcdf", encoding=encoding)
+        with _Written(new, "w+") as file:
+            streamed(dataset, chunks).to_netcdf(file, engine="h5netcdf", encoding=encoding)
+        if file.error is not None:
+            raise file.error
         seal_file(new)
+
+
+class _Written(io.FileIO):
+    """A file whose first failed write is kept in ``error`` and ends all writing.
+
+    The HDF5 library ends the process some time after it was told of a full disk; it is told that
+    all is well, and the file is discarded.
+    """
+
+    error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        """Write all bytes."""
+        rest = memoryview(content).cast("B")
+        with self._kept_error():
+            while rest and self.error is None:
+                rest = rest[super().write(rest) :]
+        return memoryview(content).nbytes
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size."""
+        with self._kept_error():
+            if self.error is None:
+                return super().truncate(size)
+        return size or 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Read; zeros where bytes could not be written."""
+        n = super().readinto(buffer) or 0
+        if self.error is not None:
+            memoryview(buffer).cast("B")[n:] = bytes(len(buffer) - n)
+            return len(buffer)
+        return n
+
+    @contextmanager
+    def _kept_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = error
 
 
 def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]:
@@ -41,7 +87,7 @@ def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]
     return encoding
 
 
-def open_raw(path: Path, verify: bool) -> xr.Dataset:
+def open_raw(path: Path, verify: bool, allow_external: bool = False) -> xr.Dataset:
     """Open a file lazily; values are unpacked, times are left as numbers."""
     engine = _engine(path)
     options: dict[str, Any] = {}

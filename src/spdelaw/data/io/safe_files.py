@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import hashlib
-import json
+import math
 import os
 import re
 import shutil
@@ -17,7 +18,6 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from spdelaw.errors import FileError, SpdeLawError
 
@@ -35,34 +35,76 @@ _SPECIAL_KINDS = {
 def refuse_special(path: Path) -> None:
     """Raise `FileError` where a name stands for a pipe, a socket or a device."""
     try:
-        kind = _SPECIAL_KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+        _check_kind(path, os.stat(path))
+    except FileError:
+        raise
     except OSError:
         return  # nothing there, or out of reach: opening it raises the error
+
+
+def _check_kind(path: Path, status: os.stat_result) -> None:
+    kind = _SPECIAL_KINDS.get(stat.S_IFMT(status.st_mode))
     if kind is not None:
         fix = "copy its content into a file"
         raise FileError(str(path), expected="a regular file", got=kind, fix=fix)
 
 
-def refuse_special_in(directory: Path) -> None:
-    """Raise `FileError` where a directory holds a pipe, a socket or a device anywhere."""
-    for folder, _, files in os.walk(directory):
-        for name in files:
+def refuse_special_in(directory: Path, allow_external: bool) -> None:
+    """Raise `FileError` where a directory holds a pipe, a socket, a device, or a link, anywhere."""
+    for folder, folders, files in os.walk(directory, followlinks=allow_external):
+        for name in (*folders, *files):
             refuse_special(Path(folder, name))
+            if Path(folder, name).is_symlink() and not allow_external:
+                raise external_data(directory, f"{name} as a link to another file")
 
 
-def read_regular(path: Path) -> Any:
-    """JSON document of a regular file.
+def external_data(path: Path, got: str) -> FileError:
+    """The error about data that lie outside of their file."""
+    fix = "copy the data into one file where they come from; if you trust the file, pass "
+    fix += "allow_external=True to read() in Python"
+    return FileError(str(path), expected="a file that holds all of its data", got=got, fix=fix)
+
+
+def read_regular(path: Path) -> bytes:
+    """All bytes of a regular file, opened once; `FileError` for a pipe, a socket or a device."""
+    # A pipe without a writer would block when it is opened.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as file:
+        _check_kind(path, os.fstat(handle))
+        return file.read()
+
+
+def read_together(path: Path, names: Collection[str]) -> list[bytes]:
+    """All bytes of some files of a directory, as they were together at one moment.
 
     Raises:
-        FileError: a pipe, a socket, a device, or JSON nested too deeply to be read.
-        OSError, ValueError: as for any file that is missing, or is not JSON.
+        FileError: the directory was replaced again and again while it was read.
+        OSError: as for any file that is missing.
     """
-    refuse_special(path)
+    for _ in range(_ATTEMPTS):
+        before, contents = _identity(path), []
+        try:
+            contents = [read_regular(path / name) for name in names]
+        except FileNotFoundError:
+            if before == _identity(path):
+                raise
+        if before is not None and before == _identity(path):
+            return contents
+    raise _replaced_while_read(path)
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Numbers that change when something else takes the name; None while there is nothing."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except RecursionError as error:
-        expected, got = "JSON of a few levels", "lists or dicts nested without end"
-        raise FileError(str(path), expected=expected, got=got, fix="write it again") from error
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _replaced_while_read(path: Path) -> FileError:
+    expected, got = "the same content throughout", "a new one in its place while it was read"
+    return FileError(str(path), expected=expected, got=got, fix="read it again")
 
 
 # ---------- Foreign files in a directory, which are never removed
@@ -128,7 +170,7 @@ def as_file_error(path: str | Path, kind: type[Exception] = OSError) -> Iterator
     """Errors of the system, or of a library that writes, as `FileError`."""
     try:
         yield
-    except SpdeLawError:
+    except (SpdeLawError, MemoryError):
         raise
     except kind as error:  # disk full, quota, refused names: all end here
         got = getattr(error, "strerror", None) or f"{type(error).__name__}: {_first_line(error)}"
@@ -154,6 +196,8 @@ __all__ = ["recover_directory", "refuse_foreign", "replace_directory", "replace_
 
 _NEW, _OLD = ".new", ".old"
 _WEEK_SECONDS = 7 * 86400.0
+#: Times that a directory is read, if another process keeps replacing it.
+_ATTEMPTS = 20
 #: Siblings of this process, to tell them from those of a dead process with the same number.
 _IN_USE: set[str] = set()
 _RENAME_EXCHANGE = 2  # linux/fs.h
@@ -188,10 +232,11 @@ def replace_file(path: str | Path) -> Iterator[Path]:
     if target.is_dir():
         fix = "choose another name"
         raise FileError(str(path), expected="the name of a file", got="a directory", fix=fix)
+    refuse_special(target)
     with _sibling(target, _NEW) as new:
         try:
-            yield new
             with as_file_error(path):
+                yield new
                 if target.exists():
                     shutil.copymode(target, new)
                 _sync(new)
@@ -235,8 +280,8 @@ def replace_directory(path: str | Path, written: Written) -> Iterator[Path]:
         with as_file_error(path):
             new.mkdir()
         try:
-            yield new
             with as_file_error(path):
+                yield new
                 _sync_tree(new)
             refuse_foreign(path, written)  # the work took time, in which files may have come
             with as_file_error(path):
@@ -392,27 +437,63 @@ def undisturbed(path: Path) -> Iterator[None]:
     """Refuse a mixture: the files of a directory that was replaced while it was read."""
     recover_directory(path)
     refuse_special(path)
-    before = path.stat().st_ino if path.is_dir() else None
+    before = _identity(path) if path.is_dir() else None
     yield
-    if before is not None and path.stat().st_ino != before:
-        expected, got = "the same directory throughout", "a new one in its place while it was read"
-        raise FileError(str(path), expected=expected, got=got, fix="read it again")
+    if before is not None and before != _identity(path):
+        raise _replaced_while_read(path)
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Errors of the libraries that read, as `FileError`."""
+def reading(
+    path: Path,
+    expected: str = "a readable file",
+    fix: str = "restore it from a backup or write it again",
+) -> Iterator[None]:
+    """Errors of the libraries that read and parse, as `FileError`."""
     try:
         yield
     except SpdeLawError:
         raise
     except FileNotFoundError as error:
-        fix = f"check the name; the folder is {path.absolute().parent}"
-        raise FileError(str(path), expected="a file", got="none of this name", fix=fix) from error
+        got, fix = "none of this name", f"check the name; the folder is {path.absolute().parent}"
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+    except MemoryError as error:
+        raise too_large(path, _first_line(error)) from error
     except Exception as error:  # damaged files make the libraries raise almost anything
         got = f"{type(error).__name__}: {_first_line(error)}"
-        fix = "restore it from a backup or write it again"
-        raise FileError(str(path), expected="a readable file", got=got, fix=fix) from error
+        raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+
+
+# ---------- Memory and disk
+
+
+def usable_memory() -> float:
+    """Bytes that this process may use: physical memory, or what limits it; inf if not reported."""
+    limits = [math.inf]
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(ImportError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        limits += [soft] if soft != resource.RLIM_INFINITY else []
+    return min(limits)
+
+
+def too_large(path: Path | str, got: str) -> FileError:
+    """The error about data that do not fit into memory."""
+    expected = f"data that fit into the {usable_memory() / 1e9:.3g} GB of memory"
+    fix = "select fewer times or places with the program that wrote it, or convert it to Zarr and "
+    return FileError(str(path), expected=expected, got=got, fix=fix + "read(path, lazy=True)")
+
+
+def check_free_space(path: Path, n_bytes: int) -> None:
+    """Raise `FileError` where the disk has not the space for this many bytes."""
+    free = shutil.disk_usage(path.absolute().parent).free
+    if n_bytes > free:
+        expected = f"{n_bytes / 1e9:.3g} GB of free space on the disk"
+        fix = "remove something, choose another disk, or ask for fewer paths, times or points"
+        raise FileError(str(path), expected=expected, got=f"{free / 1e9:.3g} GB", fix=fix)
 
 
 # ---------- Seals: SHA-256 of every byte that was written, checked before a library parses any

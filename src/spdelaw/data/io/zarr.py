@@ -68,13 +68,13 @@ def _encoding(variable: xr.DataArray, chunks: tuple[int, ...]) -> dict[str, Any]
     return encoding | ({"chunks": chunks} if chunks else {})
 
 
-def open_raw(path: Path, verify: bool) -> xr.Dataset:
+def open_raw(path: Path, verify: bool, allow_external: bool = False) -> xr.Dataset:
     """Open a directory lazily; values are unpacked, times are left as numbers."""
     _require()
     if not path.is_dir() or not any((path / name).is_file() for name in _METADATA):
         got = "a directory without Zarr metadata" if path.is_dir() else "no such directory"
         raise FileError(str(path), expected="a Zarr directory", got=got, fix="check the name")
-    refuse_special_in(path)
+    refuse_special_in(path, allow_external)
     if verify:
         check_directory(path)
     _refuse_pickle(path)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import InputError
 from spdelaw.evaluation.forecast_skill import Skill
@@ -115,9 +116,6 @@ def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | Non
 
 def read_skill(path: Path) -> dict[str, Any]:
     """The document that ``spdelaw skill --json`` printed into a file."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        expected, fix = "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"
-        raise InputError("--skill", expected=expected, got=f"{path}: {error}", fix=fix) from error
+    with reading(path, "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"):
+        document = json.loads(read_regular(path))
     return document_of(document) or {}
