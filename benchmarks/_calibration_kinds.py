@@ -110,6 +110,13 @@ def heat(n: int = 3, initial: Any = "stationary", speed: float = 1.0) -> sl.Spec
     return sl.SpectralSPDE(interval, n, speed * modes**2, noise=1.0 / modes, initial=initial)
 
 
+def slow_and_fast(mean: float = 0.0, initial: Any = "stationary") -> sl.SpectralSPDE:
+    """Two modes with the rates 1 and 4; the slow one has a mean, in its deviations."""
+    rates = np.array([1.0, 4.0])
+    equation = sl.SpectralSPDE(sl.Interval(0.0, np.pi), 2, rates, noise=rates, initial=initial)
+    return dataclasses.replace(equation, centre=np.array([mean * np.sqrt(0.5), 0.0]))
+
+
 def around() -> sl.SpectralSPDE:
     """Fluctuations around ``2 sin(x) - sin(2 x) / 2``, up to a factor."""
     return dataclasses.replace(heat(), centre=np.array([2.0, -0.5, 0.0]))
@@ -237,6 +244,25 @@ RIGHT = (
          words=STATIONARY | NOISY | {"drift": "dense"}, turns=1),
 )  # fmt: skip
 
+#: What people bring, with default options: a mean in a slow mode or none, few and sparse paths.
+DEFAULTS = tuple(
+    Kind(f"{layout}, {what}, defaults", slow_and_fast(mean, initial), paths, times, turns=2)
+    for mean, what in ((1.4, "mean in the slow mode"), (0.0, "no mean"))
+    for layout, paths, times, initial in (
+        ("1 path of 20 decay times", 1, 401, "stationary"),
+        ("8 paths of 3 decay times", 8, 61, "stationary"),
+        ("40 paths of 1 decay time, common start", 40, 21, [0.0, 0.0]),
+    )
+) + (
+    Kind("8 paths, 60 % missing, defaults", heat(), 8, 31, noise=0.1, gaps=("random", 0.6),
+         turns=1),
+    Kind("8 paths, 80 % missing, defaults", heat(), 8, 31, noise=0.1, gaps=("random", 0.8),
+         turns=1),
+    Kind("8 paths, 85 % missing, large noise, defaults", heat(), 8, 31, noise=0.3,
+         gaps=("random", 0.85), turns=1),
+    Kind("2 paths of 12 times, noisy, defaults", heat(), 2, 12, noise=0.1, draws=DRAWS, turns=1),
+)  # fmt: skip
+
 WRONG = (
     Kind("a mean: around sin(x)", heat(), make=shifted, wrong="mean=", turns=1,
          words={"initial": "gaussian", "mean": "zero"}, right={"mean": "constant"}),
@@ -273,4 +299,4 @@ NESTED = (
          ladder=NOISES, turns=1),
 )  # fmt: skip
 
-KINDS = RIGHT + WRONG + NESTED
+KINDS = RIGHT + DEFAULTS + WRONG + NESTED

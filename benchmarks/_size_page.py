@@ -10,6 +10,41 @@ from tests.test_architecture import ORDER
 
 DOCS = Path(__file__).parents[1] / "docs"
 START, END = "<!-- table of size -->", "<!-- end of the table -->"
+#: Abilities that a linear law of one complete field does not need, and the modules that serve each
+#: alone. What they share with the core is not counted.
+ABILITIES = {
+    "semilinear laws: terms, closure, scoring, discovery": (
+        "infer/semilinear/", "infer/discovery.py", "processes/closure.py",
+        "processes/semilinear.py",
+        "processes/terms.py", "statespace/transitions.py",
+    ),
+    "the paper's networks and a structured encoder, training that resumes": ("amortized/",),
+    "Wiener chaos with its exact posterior": ("chaos/", "infer/engines/chaos.py"),
+    "a user's own `Dynamics`, and contract suites": ("infer/engines/dynamics.py", "testing.py"),
+    "verdict, impact and advice": ("evaluation/checks/", "evaluation/scorecard.py"),
+    "hindcasts, rivals, skill and comparison": (
+        "evaluation/forecast_skill.py", "evaluation/hindcast.py", "evaluation/rivals.py",
+        "evaluation/comparison.py",
+    ),
+    "filling of gaps": ("evaluation/gaps/",),
+    "residuals with memory, kriged, shared": ("law/residuals.py", "infer/residuals.py"),
+    "several fields, graphs, meshes, empirical modes": (
+        "domains/fields.py", "domains/graph.py", "domains/mesh.py", "domains/empirical.py",
+    ),
+    "files: NetCDF, Zarr, tables; checksums, atomic writing": ("data/io/", "law/io.py"),
+    "recognition of names, layouts, clocks and calendars": (
+        "data/recognise.py", "data/names.py", "data/layout.py", "data/clock.py",
+    ),
+    "climatology, trends, scales, quality of values": (
+        "data/climate.py", "data/prepare.py", "data/quality.py",
+    ),
+    "lazy data and clusters": (
+        "data/executors.py", "data/summary.py", "law/lazy.py", "statespace/condense.py",
+    ),
+    "many fits that resume": ("infer/many.py",),
+    "report and figures": ("report/",),
+    "shell command": ("cli/",),
+}  # fmt: skip
 #: Size of the picture, and of one row of it.
 WIDTH, ROW, LEFT = 760, 30, 120
 
@@ -18,7 +53,7 @@ def write_page(before: dict[str, Any], now: dict[str, Any]) -> None:
     """Put the table into the page and the picture beside it."""
     page = DOCS / "architecture.md"
     text = page.read_text(encoding="utf-8")
-    table = f"{START}\n\n{comparison(before, now)}\n\n{END}"
+    table = f"{START}\n\n{comparison(before, now)}\n\n{ability_table(now)}\n\n{END}"
     page.write_text(re.sub(f"{START}.*{END}", lambda _: table, text, flags=re.S), encoding="utf-8")
     picture = DOCS / "assets" / "folders.svg"
     picture.write_text(draw(folder_sizes(now)), encoding="utf-8")
@@ -29,6 +64,23 @@ def comparison(before: dict[str, Any], now: dict[str, Any]) -> str:
     columns = [summary(before), summary(now)]
     rows = [f"| {key} | {columns[0][key]} | {columns[1][key]} |" for key in columns[1]]
     return "\n".join(["| | before | now |", "| --- | ---: | ---: |", *rows])
+
+
+def ability_rows(lines: dict[str, int]) -> list[dict[str, Any]]:
+    """What each ability costs, from the code lines of files such as ``law/io.py``."""
+    costs = {
+        ability: sum(n for file, n in lines.items() if file.startswith(modules))
+        for ability, modules in ABILITIES.items()
+    }
+    core = "the core: domains, linear processes, state space, exact fits, laws"
+    costs[core] = sum(lines.values()) - sum(costs.values())
+    return [{"ability": ability, "code lines": cost} for ability, cost in costs.items()]
+
+
+def ability_table(record: dict[str, Any]) -> str:
+    """Markdown table of what each ability costs."""
+    rows = [f"| {row['ability']} | {row['code lines']:,} |" for row in record["abilities"]]
+    return "\n".join(["| ability | code lines |", "| --- | ---: |", *rows])
 
 
 def summary(record: dict[str, Any]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks._size_page import write_page
+from benchmarks._size_page import ability_rows, write_page
 from benchmarks._walks import FITS, SOURCE, WALKS, trace_apart
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +76,9 @@ def measure() -> dict[str, Any]:
         "commit": commit(),
         "folders": rows,
         "package": package_row(modules, rows),
+        "abilities": ability_rows(
+            {path.relative_to(SOURCE).as_posix(): module.code for path, module in modules.items()}
+        ),
         "names": [name_row(_name(f), list(inside.values())) for f, inside in folders.items()],
         "words": word_rows(list(modules.values())),
         "other code": [other_row(folder) for folder in other_folders()],
