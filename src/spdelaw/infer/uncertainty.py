@@ -599,8 +599,8 @@ def likelihood_ends(
     if estimate.mean is not None:
         z_of_mean = np.abs(estimate.mean.value) / np.maximum(estimate.mean.errors, 1e-300)
         clear = np.flatnonzero((z_of_mean >= CLEAR_MEAN) | all_means)
-        is_quick = around.objective.most == np.inf
-        rates = [x for x in wide if is_quick and x.name == "eigenvalue" and x.mode in clear]
+        is_slow = estimate.posterior.seconds >= SLOW
+        rates = [x for x in wide if not is_slow and x.name == "eigenvalue" and x.mode in clear]
         means = around.ends_of_means(estimate.mean, rates, level)
         ends["mean"] = np.full((n_modes, 2), np.nan)
         ends["mean"][list(means)] = np.reshape(list(means.values()), (-1, 2))

@@ -360,22 +360,29 @@ def without_bad_sensors(
     if not bad:
         return observed, []
     keep = np.array([m not in bad for m in range(len(observed.points))])
-    notes = [_sensor_note(observed, m, why) for m, why in list(bad.items())[:MOST_NAMED]]
-    if len(bad) > MOST_NAMED:
-        notes = [
-            f"the fit leaves out {len(bad)} points that contradict all others or never change, as "
-            f"under sea ice. The first of them: {notes[0]}"
-        ]
-    return observed.at_points(keep), notes
+    if len(bad) <= MOST_NAMED:
+        return observed.at_points(keep), [_sensor_note(observed, m, bad[m]) for m in bad]
+    first = next(iter(bad))
+    where = ", ".join(f"{name} {x:.6g}" for name, x in _coordinates(observed, first).items())
+    return observed.at_points(keep), [
+        f"the fit leaves out {len(bad)} points that contradict all others or never change, as "
+        f"under sea ice; the first one, at {where}, {bad[first]}. To keep them, with a noise of "
+        "their own: --observation-noise per_point, in Python observation_noise='per_point'"
+    ]
+
+
+def _coordinates(observed: Observed, m: int) -> dict[str, float]:
+    """Coordinates of a point, under the names of the user's data."""
+    coords = observed.fields.isel({observed.fields.dims[-1]: m}).coords
+    return {
+        str(coords[name].attrs.get(ORIGINAL, name)): float(coords[name])
+        for name in observed.domain.dims
+        if name in coords
+    }
 
 
 def _sensor_note(observed: Observed, m: int, why: str) -> str:
-    place = observed.fields.isel({observed.fields.dims[-1]: m}).coords
-    where = {
-        str(place[name].attrs.get(ORIGINAL, name)): float(place[name])
-        for name in observed.domain.dims
-        if name in place
-    }
+    where = _coordinates(observed, m)
     at = ", ".join(f"{name} {x:.6g}" for name, x in where.items())
     other = " | ".join(f"(abs(data.{name} - {x:.6g}) > 1e-4)" for name, x in where.items())
     return (
