@@ -283,8 +283,6 @@ Array = np.ndarray
 #: Version 2 has a checksum.
 SCHEMA = 2
 FILES = ("run.json", "state.safetensors")
-#: Settings that earlier versions did not have, with the values that describe what they did.
-LATER_SETTINGS = {"decay_of": "all", "encoder": "mtan", "rescale": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,7 +359,7 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
     # A checkpoint of an earlier version lacks the settings that came later.
     settings = ours.get("config", {}).items()
-    differing += [k for k, v in settings if v != theirs.get(k, LATER_SETTINGS.get(k))]
+    differing += [k for k, v in settings if v != theirs.get(k)]
     if differing:
         expected, got = "the run that was started in this folder", f"another {', '.join(differing)}"
         fix = "repeat the call that started it, or choose another folder"
