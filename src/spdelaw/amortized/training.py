@@ -357,9 +357,7 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     snapshot, saved_identity = read_checkpoint(folder)
     ours, theirs = json.loads(json.dumps(identity)), saved_identity.get("config") or {}
     differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
-    # A checkpoint of an earlier version lacks the settings that came later.
-    settings = ours.get("config", {}).items()
-    differing += [k for k, v in settings if v != theirs.get(k)]
+    differing += [k for k, v in ours.get("config", {}).items() if v != theirs.get(k)]
     if differing:
         expected, got = "the run that was started in this folder", f"another {', '.join(differing)}"
         fix = "repeat the call that started it, or choose another folder"
