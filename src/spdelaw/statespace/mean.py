@@ -239,6 +239,7 @@ def evaluate_restricted(
         by_initial_covariance=evaluation.by_initial_covariance + by_initial,
         by_observation_variance=evaluation.by_observation_variance + by_r,
         initial_information=evaluation.initial_information - shared @ covariance @ shared.T,
+        by_mean=np.zeros(1),
     )
 
 
