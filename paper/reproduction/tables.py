@@ -87,7 +87,7 @@ def _rows(records: list[Record]) -> list[Row]:
     rows = []
     for group in groups.values():
         if group[0]["kind"] == "reference":
-            for score, (task, label) in LIMITS.items():  # records of 0.1 have fewer limits
+            for score, (task, label) in LIMITS.items():  # earlier records have fewer limits
                 if scored := [r for r in group if score in r["scores"]]:
                     rows.append(_row(scored, task, label, score))
             continue
