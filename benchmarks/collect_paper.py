@@ -108,7 +108,7 @@ def _cells(rows: list[dict[str, Any]], task: str, system: str) -> list[str]:
     if system:
         named = [row for row in asked if row["system"].startswith(system)]
     else:
-        named = [row for row in asked if row["kind"] == "predictor"]
+        named = [row for row in asked if row["kind"] == "predictor" and row["paper_relative_l2"]]
     if not named:
         return ["", ""]
     best = min(named, key=lambda row: float(np.mean(row["relative_l2"])))

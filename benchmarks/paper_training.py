@@ -32,22 +32,22 @@ def main() -> int:
 def _markdown(records: dict[str, dict]) -> str:
     rows = [_row(*name.split("_")[1:], record) for name, record in records.items()]
     head = [
-        "regime", "reading", "network", "paths", "epochs", "best", "validation", "rel L2 / RMSE",
-        "floor", "paper", "times floor", "on training paths", "learned / true lambda",
-        "learned / true q",
+        "regime", "reading", "network", "data", "paths", "epochs", "best", "validation",
+        "rel L2 / RMSE", "floor", "paper", "times floor", "on training paths",
+        "learned / true lambda", "learned / true q",
     ]  # fmt: skip
     return "\n".join(
         [
             "# Readings of the paper's training",
             "",
             "Paths of 50 modes by the paper's semi-implicit scheme, split 70/15/15, data and split "
-            "of seed 0; tier reconstruct on the test paths, with the parameters of the epoch that "
-            "is best on the validation paths. A reading is chosen by the column *validation*, the "
-            "least relative error there. The floor is the least error of any estimator with 8 "
-            "modes and 16 functions of time; *times floor* is RMSE over floor, on test paths and "
-            "on as many of the training paths. The last columns are the range over the 8 modes "
-            "against the equation; the data's own law has lambda up to 13 % and q up to 25 % "
-            "smaller.",
+            "of the seed in column *data*; tier reconstruct on the test paths, with the parameters "
+            "of the epoch that is best on the validation paths. A reading is chosen by the column "
+            "*validation*, the least relative error there. The floor is the least error of any "
+            "estimator with 8 modes and 16 functions of time; *times floor* is RMSE over floor, on "
+            "test paths and on as many of the training paths. The last columns are the range over "
+            "the 8 modes against the equation; the data's own law has lambda up to 13 % and q up "
+            "to 25 % smaller.",
             "",
             table(head, rows),
             "",
@@ -70,7 +70,7 @@ def _row(regime: str, reading: str, network: str, r: dict) -> list[str]:
 
     whole = r["epochs_done"] == r["epochs"]
     done = str(r["epochs_done"]) if whole else f"{r['epochs_done']} of {r['epochs']}"
-    size = [str(r.get("paths", 1000)), done, str(r["best_epoch"])]
+    size = [str(r.get("data_seed", 0)), str(r.get("paths", 1000)), done, str(r["best_epoch"])]
     errors = [pair(r[name]) for name in ("test", "floor", "paper")]
     parts = (("test", "floor"), ("train", "train_floor"))
     times = [f"{r[of]['rmse'] / r[limit]['rmse']:.2f}" for of, limit in parts]

@@ -8,10 +8,11 @@ the list complete.
 #: Names by the module or sub-package that defines them.
 BEYOND_PUBLIC = {
     "spdelaw.amortized": ("amortized_posterior", "amortized_reconstruct", "sample_decoder"),
+    "spdelaw.amortized.encoder": ("N_HEAD", "N_STATE", "OdeRnn"),
     "spdelaw.amortized.structured": ("make_config",),
     "spdelaw.amortized.torch_run": ("TorchRun",),
     "spdelaw.amortized.training": ("Report", "read_checkpoint", "reporter", "stream", "train"),
-    "spdelaw.chaos": ("CosineBasis", "expand", "propagate"),
+    "spdelaw.chaos": ("CosineBasis", "HaarBasis", "expand", "propagate"),
     "spdelaw.checks": ("one_of", "whole"),
     "spdelaw.cli.entry": ("run",),
     "spdelaw.cli.options": ("OutFolder", "PositiveInt"),

@@ -1,4 +1,4 @@
-"""The five systems that the paper compares with, behind one `Predictor` interface. Needs torch."""
+"""The systems that the paper compares with or cites, behind one interface. Needs torch."""
 
 from spdelaw.errors import MissingExtraError
 
@@ -11,14 +11,22 @@ from paper.baselines.deeponet import DeepONet
 from paper.baselines.dlr_net import DLRNet, DLRNetwork
 from paper.baselines.fno import FNO
 from paper.baselines.inputs import TIERS, Grid
+from paper.baselines.latent_ode import LatentODE
+from paper.baselines.lec import LEC
+from paper.baselines.neural_cde import NeuralCDE
 from paper.baselines.nspde import NSPDE
 from paper.baselines.predictor import Predictor, load
 from paper.baselines.protocol import Protocol
+from paper.baselines.spde_prior import SPDEPrior
+from paper.baselines.spdeno import FSPDENO, SDENO
 from paper.baselines.sv_nn import SVNN
 
 __all__ = [
     "FNO",
+    "FSPDENO",
+    "LEC",
     "NSPDE",
+    "SDENO",
     "SVNN",
     "SYSTEMS",
     "TIERS",
@@ -26,8 +34,11 @@ __all__ = [
     "DLRNetwork",
     "DeepONet",
     "Grid",
+    "LatentODE",
+    "NeuralCDE",
     "Predictor",
     "Protocol",
+    "SPDEPrior",
     "load",
 ]
 

@@ -140,11 +140,11 @@ def labelled(values: Array, grid: Grid) -> xr.DataArray:
 # ------------------------------------------------------------------ noise
 
 
-def check_tier(noise: Any) -> str:
-    """One of `TIERS`, or `InputError`."""
-    if noise not in TIERS:
-        expected = f"one of {TIERS}"
-        raise InputError("noise", expected=expected, got=repr(noise), fix="pass noise='hidden'")
+def check_tier(noise: Any, tiers: tuple[str, ...] = TIERS) -> str:
+    """One of the tiers of a system, or `InputError`."""
+    if noise not in tiers:
+        expected, fix = f"one of {tiers}", f"pass noise={tiers[0]!r}"
+        raise InputError("noise", expected=expected, got=repr(noise), fix=fix)
     return noise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 import spdelaw as sl
 from paper.baselines.fourier import count_parameters
 from paper.baselines.inputs import (
+    TIERS,
     Cases,
     Grid,
     check_tier,
@@ -79,6 +81,13 @@ class Predictor(abc.ABC):
     name: ClassVar[str]
     label: ClassVar[str]
     protocol: ClassVar[Protocol]
+    #: Tiers of noise that it can be given, and those in which it has a distribution to sample.
+    tiers: ClassVar[tuple[str, ...]] = TIERS
+    sampled: ClassVar[tuple[str, ...]] = ("independent",)
+    #: Whether `predict` with hidden noise is its mean; otherwise its mean is that of draws.
+    predicts_mean: ClassVar[bool] = True
+    #: Whether it is given the whole path and reconstructs it; the path is its ``drive``.
+    sees_path: ClassVar[bool] = False
     #: Whether the initial state is an input; whether the network uses a Dirichlet end as a grid
     #: point; whether a network can be moved to another grid.
     uses_initial: ClassVar[bool] = False
@@ -124,6 +133,10 @@ class Predictor(abc.ABC):
         """Input of the tier "observed"."""
         return noise_variable(data, "noise_field")[..., : grid.shape[1]]
 
+    def sample_drive(self, n_paths: int, grid: Grid, seed: int) -> Array:
+        """Input of a draw."""
+        return self.independent_drive(n_paths, grid, seed)
+
     # -- learning -------------------------------------------------------------------------
 
     def fit(
@@ -144,7 +157,7 @@ class Predictor(abc.ABC):
         Returns:
             The system itself.
         """
-        noise, protocol = check_tier(noise), self.protocol.changed(**rules)
+        noise, protocol = check_tier(noise, self.tiers), self.protocol.changed(**rules)
         report = reporter(progress)
         if validation is None:
             data, validation = split_off(data, stream(seed, VALIDATION_DRIVE))
@@ -187,13 +200,14 @@ class Predictor(abc.ABC):
     def sample(self, n_paths: int, *, seed: int = 0) -> xr.DataArray:
         """Fields of new noise: draws from the system's distribution, where it has one.
 
-        Only a system that was fitted with ``noise="independent"`` has a law of its noise.
+        It has one in the tiers of ``sampled``, by default ``noise="independent"`` alone.
         """
         fitted = self._require_fit()
-        if fitted.noise != "independent":
+        if fitted.noise not in self.sampled:
+            tiers = " or ".join(f"noise={tier!r}" for tier in self.sampled) or "a distribution"
             raise InputError(
                 "sample",
-                expected="a system fitted with noise='independent'",
+                expected=f"a system fitted with {tiers}",
                 got=f"noise={fitted.noise!r}",
                 fix="a hidden input has no distribution"
                 if fitted.noise == "hidden"
@@ -202,10 +216,10 @@ class Predictor(abc.ABC):
         whole("n_paths", n_paths, 1)
         grid, kept = fitted.grid, self._kept(fitted.grid)
         start = np.broadcast_to(fitted.initial, (n_paths, grid.shape[1]))
-        drive = self.independent_drive(n_paths, kept, stream(seed, SAMPLE_DRIVE))
+        drive = self.sample_drive(n_paths, kept, stream(seed, SAMPLE_DRIVE))
         nothing = torch.empty(n_paths, 0)
         cases = Cases(_tensor(start[:, : kept.shape[1]]), _tensor(drive), nothing)
-        later = self._outputs(fitted.network, cases, grid)
+        later = self._outputs(fitted.network.generate, cases, grid)
         return labelled(np.concatenate([start[:, None], later], axis=1), grid).rename("sample")
 
     # -- counting and files ---------------------------------------------------------------
@@ -277,7 +291,9 @@ class Predictor(abc.ABC):
     def _cases(self, data: Any, noise: str, grid: Grid, seed: int) -> Cases:
         values, kept = fields_of(data, self.domain).values, self._kept(grid)
         initial, target = values[:, 0, : kept.shape[1]], values[:, 1:, : kept.shape[1]]
-        if noise == "hidden":
+        if self.sees_path:
+            drive = values[..., : kept.shape[1]]
+        elif noise == "hidden":
             drive = self.hidden_drive(kept)
             if not self.uses_initial or (initial == initial[:1]).all():
                 return Cases(_tensor(initial[:1]), _tensor(drive), _tensor(target))
@@ -289,7 +305,7 @@ class Predictor(abc.ABC):
         return Cases(_tensor(initial), _tensor(drive), _tensor(target))
 
     @torch.no_grad()
-    def _outputs(self, network: Network, cases: Cases, grid: Grid) -> Array:
+    def _outputs(self, network: Callable[..., Tensor], cases: Cases, grid: Grid) -> Array:
         if cases.shared:
             fields = network(cases.initial, cases.drive).expand(len(cases), -1, -1)
         else:

@@ -24,7 +24,7 @@ class Protocol:
         rate: learning rate at the start.
         weight_decay: weight decay of all weights.
         loss: "relative_l2", the sum over a batch of ``|u_hat - u| / |u|`` with norms over times
-            after the first and points; or "mse", the mean square.
+            after the first and points; "mse", the mean square; or "own", that of the network.
         schedule: "plateau" (the rate falls after ``patience`` epochs without progress),
             "cosine" (half a cosine over ``epochs``) or "constant".
         patience, factor, threshold, least_rate: rule of the plateau: epochs, factor, smallest
@@ -38,7 +38,7 @@ class Protocol:
     batch_size: int = 20
     rate: float = 2.5e-3
     weight_decay: float = 1e-4
-    loss: Literal["relative_l2", "mse"] = "relative_l2"
+    loss: Literal["relative_l2", "mse", "own"] = "relative_l2"
     schedule: Literal["plateau", "cosine", "constant"] = "plateau"
     patience: int = 50
     factor: float = 0.1
@@ -61,7 +61,7 @@ class Protocol:
 
 
 #: Rules that are words, with their values; the others are numbers.
-WORDS = {"loss": ("relative_l2", "mse"), "schedule": ("plateau", "cosine", "constant")}
+WORDS = {"loss": ("relative_l2", "mse", "own"), "schedule": ("plateau", "cosine", "constant")}
 #: Numbers that may be zero.
 MAY_BE_ZERO = ("weight_decay", "threshold", "least_rate", "delta")
 

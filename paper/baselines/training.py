@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,10 +22,23 @@ from spdelaw.errors import ConvergenceError
 
 
 class Network(nn.Module):
-    """A network of (initial, drive) with outputs (B, T - 1, M)."""
+    """A network of (initial, drive) with outputs (B, T - 1, M).
+
+    ``done`` is the number of complete epochs, for losses that depend on it.
+    """
+
+    done: int = 0
 
     def prepare(self, cases: Cases) -> None:
         """Take constants, such as means, from the training set."""
+
+    def loss(self, batch: Cases, kind: str) -> Tensor:
+        """Loss of a batch; a network with ``loss="own"`` returns a mean over paths."""
+        return batch_loss(self(batch.initial, batch.drive), batch.target, kind)
+
+    def generate(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields of a draw; ``drive`` is that of `Predictor.sample_drive`."""
+        return self(initial, drive)
 
 
 class Training(NamedTuple):
@@ -62,7 +77,7 @@ def batch_loss(output: Tensor, target: Tensor, kind: str) -> Tensor:
 
 
 def train(
-    network: nn.Module, cases: Cases, validation: Cases, protocol: Protocol, seed: int, *,
+    network: Network, cases: Cases, validation: Cases, protocol: Protocol, seed: int, *,
     identity: dict[str, Any], checkpoint: Path | None, report: Report,
 ) -> Training:  # fmt: skip
     """Train, or resume a training; the network ends with its best weights.
@@ -78,13 +93,22 @@ def train(
     return Training(s.epoch, s.best_epoch, s.best_score, losses, validation_losses, s.seconds)
 
 
+@contextlib.contextmanager
+def _seeded(seed: int, epoch: int) -> Iterator[None]:
+    """Draws of torch that depend on the seed and the epoch alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, "noise", epoch))
+        yield
+
+
 class PredictorRun(TorchRun):
     """Adam on the loss of a system."""
 
     config: Protocol
+    model: Network
 
     def __init__(
-        self, network: nn.Module, cases: Cases, validation: Cases, protocol: Protocol, seed: int
+        self, network: Network, cases: Cases, validation: Cases, protocol: Protocol, seed: int
     ) -> None:
         group = {"params": list(network.parameters()), "lr": protocol.rate}
         super().__init__(network, [group], protocol.weight_decay)
@@ -107,30 +131,38 @@ class PredictorRun(TorchRun):
         self.set_rates(self.rate(epoch))
         n = len(self.cases)
         order = np.random.default_rng(stream(self.seed, "order", epoch)).permutation(n)
-        total = 0.0
+        total, is_sum = 0.0, self.config.loss == "relative_l2"
         self.model.train()
-        for batch in self.cases.batches(self.config.batch_size, order):
-            output = self.model(batch.initial, batch.drive)
-            loss = batch_loss(output, batch.target, self.config.loss)
-            self.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            self.optimiser.step()
-            total += loss.item() * (len(batch) if self.config.loss == "mse" else 1)
+        self.model.done = epoch
+        with _seeded(self.seed, epoch):
+            for batch in self.cases.batches(self.config.batch_size, order):
+                loss = self.model.loss(batch, self.config.loss)
+                self.optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                self.optimiser.step()
+                total += loss.item() * (1 if is_sum else len(batch))
         if not math.isfinite(total):
             got, fix = f"{total} in epoch {epoch + 1}", f"pass a rate below {self.config.rate:g}"
             raise ConvergenceError("training", expected="a finite loss", got=got, fix=fix)
         return total / n
 
-    @torch.no_grad()
     def finish(self, epoch: int, loss: float, seconds: float) -> None:
         """Score the epoch in evaluation mode and replace the snapshot."""
         self.model.eval()
         total = error = 0.0
-        for batch in self.validation.batches(self.config.batch_size):
-            output = self.model(batch.initial, batch.drive)
-            errors = float(relative_errors(output, batch.target).sum())
-            mse = self.config.loss == "mse"
-            total += float(batch_loss(output, batch.target, "mse")) * len(batch) if mse else errors
-            error += errors
+        kind = self.config.loss
+        # Losses that draw or differentiate by inputs have the same draws in every epoch.
+        with _seeded(self.seed, 0):
+            for batch in self.validation.batches(self.config.batch_size):
+                with torch.no_grad():
+                    output = self.model(batch.initial, batch.drive)
+                    errors = float(relative_errors(output, batch.target).sum())
+                if kind == "mse":
+                    total += float(batch_loss(output, batch.target, kind)) * len(batch)
+                elif kind == "own":
+                    total += self.model.loss(batch, kind).detach().item() * len(batch)
+                else:
+                    total += errors
+                error += errors
         score, relative = total / len(self.validation), error / len(self.validation)
         self.keep(epoch, (loss, score, relative), score, seconds)

@@ -80,8 +80,9 @@ def _amortized(preset: str, label: str, epochs: int, **others: Any) -> Entry:
 def _peer(
     system: str, label: str, noise: str, seconds: float, *, regimes: str = "b", **others: Any
 ) -> Entry:
+    epochs = Predictor.systems[system].protocol.epochs
     return Entry(
-        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=1000, network=True,
+        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=epochs, network=True,
         seconds=seconds, **others,
     )  # fmt: skip
 
@@ -109,6 +110,16 @@ ENTRIES: tuple[Entry, ...] = (
     _peer("fno", "FNO", "observed", 217.0),
     _peer("nspde", "NSPDE", "observed", 230.0),
     _peer("dlr-net", "DLR-Net", "observed", 119.0),
+    # Systems that the paper cites and does not compare with.
+    _peer("latent-ode", "Latent ODE", "hidden", 7.5, regimes="ab"),
+    _peer("neural-cde", "Neural CDE", "hidden", 3.6),
+    _peer("neural-cde", "Neural CDE", "observed", 14.0),
+    _peer("f-spdeno", "F-SPDENO", "hidden", 3.0),
+    _peer("f-spdeno", "F-SPDENO", "observed", 2.4),
+    _peer("sdeno", "SDENO", "hidden", 0.8),
+    _peer("sdeno", "SDENO", "observed", 0.5),
+    _peer("spde-prior", "SPDE prior", "hidden", 1.0),
+    _peer("lec", "LEC", "hidden", 0.1, regimes="ab"),
     Entry("dlr-features", "DLR-Net's features, untrained", "features", "b", noise="observed"),
     Entry("dlr-features-periodic", "the same, periodic ends as published", "features", "b",
           settings=PERIODIC, noise="observed"),
@@ -157,7 +168,9 @@ QUICK = Profile(
     epochs={
         "amortized-paper": 30, "deeponet-hidden": 1, "fno-hidden": 5,
         "nspde-hidden": 5, "dlr-net-hidden": 15, "sv-nn-independent": 200, "sv-nn-observed": 200,
-        "dlr-net-observed": 12,
+        "dlr-net-observed": 12, "latent-ode-hidden": 6, "neural-cde-hidden": 10,
+        "neural-cde-observed": 3, "f-spdeno-hidden": 15, "f-spdeno-observed": 15,
+        "sdeno-hidden": 15, "sdeno-observed": 15, "spde-prior-hidden": 30, "lec-hidden": 300,
     },
     n_train={"dlr-net-observed": 60},
     thin={"sv-nn-independent": 4, "sv-nn-observed": 4},

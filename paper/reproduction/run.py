@@ -20,7 +20,8 @@ import torch
 import xarray as xr
 
 import spdelaw as sl
-from paper.baselines import DLRNet, DLRNetwork, Grid, Predictor
+from paper.baselines import FSPDENO, DLRNet, DLRNetwork, Grid, Predictor
+from paper.baselines.spdeno import time_floor
 from paper.regimes import EQUATIONS
 from paper.reproduction.plan import N_MODES, N_PATHS, N_TIME, Run
 from paper.reproduction.records import read_record, write_record
@@ -45,6 +46,8 @@ from spdelaw.report.figures.moments import spatial_weights
 Array = np.ndarray
 #: Called with the epochs done and the number of epochs.
 Watch = Callable[[int, int], None]
+#: Standard deviations of draws that never differ at a point.
+LEAST_STD = 1e-9
 #: Epochs between two points of a training curve in a record.
 EVERY = 5
 
@@ -345,15 +348,27 @@ def _predictor(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> d
         train, noise=run.entry.noise or "hidden", validation=validation, seed=run.number,
         progress=_on_epoch(watch), checkpoint=checkpoint, epochs=run.epochs, **run.rules,
     )  # fmt: skip
-    test = data.test["field"].values
-    scores = point_scores(system.predict(data.test, seed=run.number).values, test)
-    if run.entry.noise == "independent":
-        scores |= _sampled_scores(system, test, data.test, run.number)
-    info = system.info
+    test, seed = data.test["field"].values, run.number
+    draws = _draws_of(system, data, seed)
+    task = "reconstruct" if system.sees_path else "predict"
+    scores = {task: point_scores(system.predict(data.test, seed=seed).values, test)}
+    if run.entry.noise in system.sampled:
+        mean, std = draws.mean(0), draws.std(0, ddof=1)
+        law = gaussian_scores(mean, np.maximum(std, LEAST_STD), test)
+        point = scores.get("predict") if system.predicts_mean else None
+        scores["predict"] = law | (point or {})
+    of_law = scores.setdefault("predict", {})
+    of_law["energy_score"] = energy_score(draws, test)
+    info, floor = system.info, {}
+    if isinstance(system, FSPDENO):  # its fields are sums of few functions of time
+        grid = Grid(*_axes(data.test["field"], domain), domain)
+        floor = {"time_floor": point_scores(time_floor(test, grid, system.n_haar), test)}
     return {
         "parameters": system.n_parameters,
         "parameters_real": system.n_real_parameters,
-        "scores": {"predict": scores},
+        "scores": scores,
+        "curves": _sampled_curves(draws, data),
+        **floor,
         "epochs": info["epochs"],
         "best_epoch": info["best_epoch"],
         "stopped_early": info["stopped_early"],
@@ -361,22 +376,31 @@ def _predictor(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> d
     }
 
 
-def _sampled_scores(
-    system: Predictor, truth: Array, test: xr.Dataset, seed: int
-) -> dict[str, float]:
-    """Scores of the distribution over draws of the noise; it is normal at every point.
+def _draws_of(system: Predictor, data: Data, seed: int) -> Array:
+    """Draws from the law that a system implies, (n, T, M).
 
-    All paths have the same initial state, so draws for some of them are draws for all.
+    Its own where it has one; with observed noise its fields for the noise of other paths, which
+    are draws if the law of the noise is known; otherwise one path, twice: a law without spread.
     """
-    starts = test["field"].isel(path=np.arange(N_DRAWS) % test.sizes["path"])
-    starts = starts.assign_coords(path=np.arange(N_DRAWS))
-    draws = system.predict(starts, seed=seed + 1).values
-    scores = gaussian_scores(draws.mean(0), draws.std(0, ddof=1), truth)
-    return {
-        "crps": scores["crps"],
-        "coverage": scores["coverage"],
-        "energy_score": energy_score(draws, truth),
-    }
+    noise, test = system.info["noise"], data.test["field"]
+    if noise == "independent":  # on the grid of the test paths, which all start alike
+        starts = test.isel(path=np.arange(N_DRAWS) % test.sizes["path"])
+        return system.predict(starts.assign_coords(path=np.arange(N_DRAWS)), seed=seed + 1).values
+    if noise in system.sampled:
+        return system.sample(N_DRAWS, seed=seed + 1).values
+    if noise == "observed":
+        return system.predict(data.validation).values
+    return np.repeat(system.predict(test.isel(path=[0])).values, 2, axis=0)
+
+
+def _sampled_curves(draws: Array, data: Data) -> dict[str, Any]:
+    """Variance over time and energy of the modes at the end, from draws."""
+    domain = data.equation.domain
+    times, points = _axes(data.test["field"], domain)
+    basis = domain.eigenfunctions(points, N_MODES)
+    c = draws[:, -1] @ np.linalg.pinv(basis).T
+    variance = draws.var(0, ddof=1) @ spatial_weights(domain, points)
+    return {"time": times, "averaged_variance": variance, "energy_at_end": (c**2).mean(0)}
 
 
 def _features(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[str, Any]:

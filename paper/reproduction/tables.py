@@ -25,6 +25,8 @@ TASKS = {
 }
 ERRORS = ("relative_l2", "rmse")
 SCORES = (*ERRORS, "standard_error", "crps", "coverage", "energy_score")
+#: How the second moments of a law compare with the truth.
+RATIOS = ("variance_ratio", "energy_factor")
 #: Entries that reconstruct a path as a sum of K functions of time.
 TRUNCATED = ("amortized", "chaos-dropped")
 LIMITS = {
@@ -57,7 +59,25 @@ def tables(records: list[Record]) -> Tables:
         records: records of one profile, from `read_records`.
     """
     regimes = sorted({r["regime"] for r in records})
+    records = [r | _ratios(r, records) for r in records]
     return {regime: _rows([r for r in records if r["regime"] == regime]) for regime in regimes}
+
+
+def _ratios(record: Record, records: list[Record]) -> dict[str, float]:
+    """Variance of a law over that of the data, and by what factor its energies are off.
+
+    The first is a mean over times after the first, the second ``exp mean |log ratio|`` over modes
+    at the last time; 1 is the truth. Empty where there is no law, or no limits of its data set.
+    """
+    truth = next((r for r in records if r["kind"] == "reference" and r["seed"] == record["seed"]
+                  and r["regime"] == record["regime"]), None)  # fmt: skip
+    curves = record.get("curves") or {}
+    if truth is None or "averaged_variance" not in curves:
+        return {}
+    names = ("averaged_variance", "energy_at_end")
+    (v, e), (v0, e0) = ([np.array(c[n], float) for n in names] for c in (curves, truth["curves"]))
+    factor = np.exp(np.abs(np.log(np.maximum(e, 1e-300) / e0)).mean())
+    return dict(zip(RATIOS, (float((v[1:] / v0[1:]).mean()), float(factor)), strict=True))
 
 
 def _rows(records: list[Record]) -> list[Row]:
@@ -67,13 +87,16 @@ def _rows(records: list[Record]) -> list[Row]:
     rows = []
     for group in groups.values():
         if group[0]["kind"] == "reference":
-            rows += [_row(group, *LIMITS[k], k) for k in LIMITS if k in group[0]["scores"]]
+            for score, (task, label) in LIMITS.items():  # earlier records have fewer limits
+                if scored := [r for r in group if score in r["scores"]]:
+                    rows.append(_row(scored, task, label, score))
             continue
         for part, words in _over(group):
             for score in part[0]["scores"]:
                 task = "observed" if part[0]["noise"] == "observed" else score
                 rows.append(_row(part, task, part[0]["label"] + words, score))
     order = list(TASKS)
+    rows = [row for row in rows if row["relative_l2"] or row["energy_score"]]
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     return [row | {"over_limit": over_limit(row, rows)} for row in rows]
 
@@ -116,6 +139,8 @@ def _row(group: list[Record], task: str, label: str, score: str) -> Row:
         "initialisations": _values(group, "initialisation"),
         "n_test": first["n_test"], "shortened": first["shortened"],
         **{name: _values([r["scores"][score] for r in group], name) for name in SCORES},
+        **{name: _values(group, name) for name in RATIOS},
+        "time_floor": _values([r.get("time_floor", {}) for r in group], "relative_l2"),
         **{f"paper_{n}": list(getattr(paper, n)) if paper else None for n in ERRORS},
         "paper_parameters": paper.parameters if paper else None,
         **{name: first.get(name) for name in ("parameters", "parameters_real", "kl_limit")},
@@ -244,7 +269,7 @@ def _laws(rows: list[Row]) -> Sheet:
     by_entry = {row["entry"]: row for row in rows if row["task"] == "reconstruct" and row["crps"]}
     lines = []
     for row in rows:
-        if row["task"] != "predict" or not row["crps"]:
+        if row["task"] == "reconstruct" or not row["energy_score"]:
             continue
         reconstruct = by_entry.get(row["entry"], {"crps": [], "coverage": []})
         limit = row["kl_limit"]
@@ -252,13 +277,17 @@ def _laws(rows: list[Row]) -> Sheet:
         lines.append([
             name_of(row), spread(row["kl_per_path"]), "" if limit is None else f"{limit:.3g}",
             *(spread(values) for values in (*scores, row["energy_score"])),
+            *(spread(row[name], 2) for name in RATIOS),
         ])  # fmt: skip
     header = ("system", "KL per path", "p / 2M", "CRPS", "95 % holds", "CRPS", "95 % holds",
-              "energy score")  # fmt: skip
+              "energy score", "variance", "energies")  # fmt: skip
     note = (
         "The first CRPS and coverage are of paths that were seen, the second, with the energy "
         "score, of paths of which only the start is known. KL is to the law that made the data; "
-        "maximum likelihood has p / 2M on average."
+        "maximum likelihood has p / 2M on average. Variance: that of samples over the truth, a "
+        "mean over times. Energies: the factor by which those of the modes are off at the last "
+        "time. A system that predicts one path has a law without spread; one with observed noise "
+        "is given noise of the true law."
     )
     return Sheet("The law, and how well it is calibrated", header, {"": lines}, note)
 
