@@ -131,7 +131,9 @@ ENGINE = "semilinear"
 CLEAR_DEVIATIONS = 3.0
 #: Standard deviations from zero at which values have an offset.
 FAR_FROM_ZERO = 10.0
-SUBTRACT = "subtract their mean (--anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'))"
+SUBTRACT = (
+    "subtract their mean (--anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'))"
+)
 
 
 def law_of(
