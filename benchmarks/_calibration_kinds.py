@@ -37,6 +37,7 @@ class Kind:
         make: data sets that no linear equation makes, from paths, times and a seed.
         scale: unit of the values.
         ladder: words of models each of which holds the one before it.
+        terms: true nu and coefficients of a semilinear law, whose intervals alone are judged.
         draws: laws drawn around the one that was found, so that bands know how well it is known.
         turns: data sets in one round.
     """
@@ -55,6 +56,7 @@ class Kind:
     make: Callable[[int, int, int], xr.DataArray] | None = None
     scale: float = 1.0
     ladder: tuple[Mapping[str, Any], ...] = ()
+    terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
     draws: int = 0
     turns: int = 4
 
@@ -175,6 +177,40 @@ def bimodal(paths: int, times: int, seed: int) -> xr.DataArray:
             c = c + h * drift + shock
     values = np.stack(rows, 1) @ phi.T
     return sl.as_fields(values, times=0.05 * np.arange(times), points=POINTS)
+
+
+def reacting(powers: Mapping[int, float], noise: Callable, first: float) -> Callable:
+    """Data of ``du = (0.05 u_xx + sum_p a_p u^p) dt + dW`` by small exponential Heun steps.
+
+    Nine modes on 21 points of a ring, plain NumPy; ``noise`` gives the variance of a wavenumber,
+    ``first`` the mean of the first fields.
+    """
+
+    def make(paths: int, times: int, seed: int) -> xr.DataArray:
+        generator, n, inner = np.random.default_rng(seed), 9, 20
+        x, h, k = np.arange(42) * np.pi / 21, 0.1 / inner, (np.arange(n) + 1) // 2
+        phi = np.stack([np.cos(j * x) if m % 2 else np.sin(j * x) for m, j in enumerate(k)], 1)
+        phi[:, 0] = np.sqrt(0.5)
+        phi, q, rate = phi / np.sqrt(np.pi), noise(k), 0.05 * k**2 + 1e-9
+        decay, size = np.exp(-rate * h), np.sqrt(-q * np.expm1(-2 * rate * h) / (2 * rate))
+
+        def push(c: np.ndarray) -> np.ndarray:
+            u = c @ phi.T
+            force = np.pi / 21 * sum(a * u**p for p, a in powers.items()) @ phi
+            return -np.expm1(-rate * h) / rate * force
+
+        c, rows = 0.2 * generator.standard_normal((paths, n)) / (1 + k), []
+        c[:, 0] += np.sqrt(2 * np.pi) * first
+        for _ in range(times):
+            rows.append(c)
+            for _ in range(inner):
+                before = push(c)
+                ahead = decay * c + before + size * generator.standard_normal(c.shape)
+                c = ahead + 0.5 * (push(ahead) - before)
+        values = (np.stack(rows, 1) @ phi.T)[..., ::2]
+        return sl.as_fields(values, times=0.1 * np.arange(times), points=x[::2])
+
+    return make
 
 
 def uneven(paths: int, times: int, seed: int) -> xr.DataArray:
@@ -299,4 +335,17 @@ NESTED = (
          ladder=NOISES, turns=1),
 )  # fmt: skip
 
-KINDS = RIGHT + DEFAULTS + WRONG + NESTED
+CUBIC = {"nu": 0.05, "u": 1.0, "u^3": -1.0}
+FISHER = {"nu": 0.05, "u": 1.0, "u^2": -1.0, "u^3": 0.0}
+NINE = sl.SpectralSPDE(RING, 9, np.ones(9), noise=np.ones(9))
+
+REACTING = (
+    Kind("smooth semilinear noise", NINE, 10, 61, terms=CUBIC, turns=1,
+         make=reacting({1: 1.0, 3: -1.0}, lambda k: 0.09 * np.exp(-(k**2) / 8), 0.0)),
+    Kind("semilinear, one long path", NINE, 1, 1001, terms=CUBIC, turns=1,
+         make=reacting({1: 1.0, 3: -1.0}, lambda k: 0.09 / (1 + k**2), 0.0)),
+    Kind("Fisher-KPP, one term too many", NINE, 10, 81, terms=FISHER, turns=1,
+         make=reacting({1: 1.0, 2: -1.0}, lambda k: 0.004 / (1 + k**2), 0.4)),
+)  # fmt: skip
+
+KINDS = RIGHT + DEFAULTS + REACTING + WRONG + NESTED

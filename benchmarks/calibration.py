@@ -98,6 +98,8 @@ def _measured(kind: Kind, seed: int) -> dict[str, Any]:
         advised = bool(card.advice) and kind.wrong in card.advice[0]
         seen = _attainable(law, kind, train, card)
         return {"alarm": not card.check.fits, "advised": advised, "attainable": seen}
+    if kind.terms:
+        return _reacting(kind, train)
     test = kind.data(seed, test=True)
     law = sl.fit(train, kind.truth.domain, kind.truth.n_modes, **kind.words)
     card = evaluate(law, test, tiers=(), max_paths=10**6)
@@ -110,6 +112,18 @@ def _measured(kind: Kind, seed: int) -> dict[str, Any]:
         "alarm": not card.check.fits,
         "rejected": card.check.rejected[:3],
     }
+
+
+def _reacting(kind: Kind, train: Any) -> dict[str, Any]:
+    """Intervals of nu and of the coefficients of a semilinear law, with default options."""
+    terms = tuple(name for name in kind.terms if name != "nu")
+    law = sl.fit(train, kind.truth.domain, kind.truth.n_modes, terms=terms)
+    estimate, error = law.info["estimates"], law.info["standard_errors"]
+    edge = scipy.special.ndtri(0.975)
+    inside = [abs(estimate[k] - v) <= edge * error[k] for k, v in kind.terms.items()]
+    none = [0] * (len(LEVELS) + 1)
+    intervals = {"held": int(sum(inside)), "parameters": len(inside)}
+    return {"nats": None, **intervals, "forecast": none, "gaps": none, "alarm": False}
 
 
 def _attainable(law: sl.Law, kind: Kind, train: Any, card: Any) -> bool:

@@ -127,7 +127,18 @@ _RESULTS = ("law forecast", "law reconstruct", "search:law forecast", "forecast"
 _NEARER = "a semilinear search ends nearer to its maximum, within 0.001 standard errors of before"
 _ASSUMED = "a law says in one line what it assumes, and looks for memory in its residual"
 _ENTRIES = "semilinear laws have the entries of every fit, such as mean and convergence"
+_RESIDUAL = "messages call the residual of the modes by its name"
 CHANGED_TODAY: dict[str, str] = {
+    **{
+        f"{case}/law decided": _RESIDUAL
+        for case in (
+            *("mean_constant_dense", "mean_constant_one_path", "fields_linear", "lazy_fit_times"),
+            *("learner", "prepared_trend", "prepared_waves", "prepared_leads"),
+            *("sphere_turning", "ring_turning_mean"),
+        )
+    },
+    **{f"fits_of_members/{law} decided": _RESIDUAL for law in ("first", "second")},
+    "patterns_dense/law warnings": _RESIDUAL,
     **{
         f"{case}/{result} attrs.observation_std": _BANDS
         for case in _PREDICTED

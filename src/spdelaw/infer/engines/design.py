@@ -213,13 +213,13 @@ def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
         out.append(f"{extra.answer} nuisance modes beyond the {n_modes} reported ones")
     if correlation > 0.2 and "rough_residual" not in extra.compared:
         out.append(
-            f"what {n_modes + int(extra.answer)} modes leave over is correlated over time "
+            f"the residual of {n_modes + int(extra.answer)} modes is correlated over time "
             f"({correlation:.2f}): finer modes are treated as noise"
         )
     steady = extra.compared.get("residual_mean", 0.0)
     if steady > STEADY_SHARE:
         out.append(
-            f"{100 * steady:.0f} % of what the modes leave over is a mean that stays at each "
+            f"{100 * steady:.0f} % of the residual of the modes is a mean that stays at each "
             "point, which the law takes for noise: take it off with --anomalies mean (or month), "
             "in Python prepare=sl.Preparation(anomalies='mean')"
         )

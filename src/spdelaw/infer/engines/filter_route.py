@@ -326,7 +326,7 @@ LOG_VARIANCE_STEP = 0.01
 #: Directions of the first state with less than this share of the largest information are open.
 UNOBSERVED = 1e-9
 #: Answers: noise is all of the residual, only part of it, or there is none.
-ALL, INSIDE, NONE = "all that the modes leave over", "inside the modes", "none"
+ALL, INSIDE, NONE = "all of the residual", "inside the modes", "none"
 
 #: Makes a problem with a known observation variance, or with one to estimate for None.
 Candidate = Callable[[float | None], FilterObjective]

@@ -129,9 +129,11 @@ def _first_times(block: Block, reach: float) -> Block:
 ENGINE = "semilinear"
 #: Standard errors above zero from which on a noise counts as present.
 CLEAR_DEVIATIONS = 3.0
-#: Standard deviations from zero at which values have an offset.
-FAR_FROM_ZERO = 10.0
-SUBTRACT = "subtract their mean (--anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'))"
+#: Standard deviations from zero at which values have an offset; in a well they have fewer.
+FAR_FROM_ZERO = 100.0
+SUBTRACT = (
+    "subtract their mean: --anomalies mean, in Python prepare=sl.Preparation(anomalies='mean')"
+)
 
 
 def law_of(

@@ -117,11 +117,11 @@ def refined(
         fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
         change = covariance @ (fine - coarse) / few.share
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max(initial=0.0))
+        end = optimum.x + (change if shift < LARGEST_SHIFT else 0.0)
         if shift <= ALLOWED_SHIFT or n >= MOST_STEPS:
             break
-        n, posterior = 2 * n, posterior.moved(optimum.x + change).with_curvature(optimum)
-    step = change if shift < LARGEST_SHIFT else 0.0
-    full = maximum.posterior.full(optimum.x + step)
+        n, posterior = 2 * n, posterior.moved(end).with_curvature(optimum)
+    full = maximum.posterior.full(end)
     form, scores = maximum.parametrisation, optimum.scores @ posterior.columns.T
     maximum = maximum._replace(
         full=full,
@@ -280,6 +280,8 @@ LARGEST_BURN_SHARE = 0.5
 FIRST_RECORDS = 8
 #: A search ends this near, in squared standard errors; Newton steps follow and end nearer.
 NEAR, NEAR_NEWTON = 0.3, 0.01
+#: Product ``nu mu_max dt`` from which a second search starts where sensors are few.
+NU_START = 0.1
 #: Most evaluations of the search.
 MOST_EVALUATIONS = 60
 #: Records on which finer sub-steps are tried, and paths that determine the rate of the reaction.
@@ -367,7 +369,11 @@ def fit_filtered(
     some = FilterLikelihood.of(collapsed, burn_at(full), FIRST_RECORDS)
     guess = some.share * _complete_information(form, full, smooth, collapsed)
     first = ScoredPosterior.of(form, some, full, guess=guess, **search)
-    best = first.climb(first.scored)
+    starts = [np.zeros(len(form.free))]
+    if _are_few(collapsed):
+        unit = float(form.mu.max() * np.median(np.diff(times)))
+        starts.append(form.is_diffusivity[form.free] * (NU_START / unit - full[form.free]))
+    best = max((first.climb(first.scored, x) for x in starts), key=lambda point: point.value)
     curvature = information_at(first.scored, best, best.scores.sum(0))
     guess = (best.metric if positive_inverse(curvature) is None else curvature) / some.share
 
@@ -384,6 +390,12 @@ def fit_filtered(
         return dataclasses.replace(posterior.of_terms(few), share=few.share)
 
     return refined(posterior, trial, None, burn=whole.burn, n_transitions=_n_transitions(collapsed))
+
+
+def _are_few(collapsed: Collapsed) -> bool:
+    """Whether rows do not determine all modes: their states hardly differ by wavelength."""
+    grams = (block.matrices for block in collapsed.blocks)
+    return any((np.linalg.matrix_rank(g, hermitian=True) < g.shape[-1]).any() for g in grams)
 
 
 def _complete_information(

@@ -136,6 +136,11 @@ class Layout(DynamicsParametrisation):
         """Their names."""
         return tuple(self.names[i] for i in self.free)
 
+    @property
+    def is_diffusivity(self) -> Array:
+        """Which parameters are a ``nu``; (p,)."""
+        return np.array([name.partition(" ")[0] == "nu" for name in self.names])
+
     def vector(self, values: Mapping[str, float]) -> Array:
         """The full vector of values by name; held ones are known."""
         numbers = np.array([float({**values, **self.fixed}[name]) for name in self.names])

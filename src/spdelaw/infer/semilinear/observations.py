@@ -41,7 +41,7 @@ from spdelaw.infer.semilinear.one_pass import fit_one_pass, residuals
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.semilinear import substeps
-from spdelaw.processes.terms import MOST_DENSE, bound
+from spdelaw.processes.terms import MOST_DENSE, bound, field_of
 from spdelaw.statespace.collapse import Collapsed, collapse
 from spdelaw.statespace.statistics import Statistics
 from spdelaw.statespace.transitions import (
@@ -75,7 +75,7 @@ CUT_NOTE = (
     "push that finer ones give to the mean"
 )
 FINER_NOTE = (
-    "what the modes leave over is correlated over time ({:.2f}): finer modes are in it, and the "
+    "the residual of the modes is correlated over time ({:.2f}): it contains finer modes, and the "
     "noise is learned inside the modes alone; coefficients are those at this number of modes"
 )
 
@@ -269,7 +269,7 @@ def classify_observations(
     if one_pass:
         got = "errors of predictions that noise makes"
         raise _one_pass_error("fields without noise of observations", got)
-    partly_observed = partly_observed_of(observed, n_modes, model)
+    partly_observed = partly_observed_of(observed, n_modes, model, terms, words)
     try:
         return partly_observed, partly_observed.fit(terms, words)
     except ConvergenceError:
@@ -371,7 +371,21 @@ def noise_scores(
     return score, float(r * np.sqrt(len(s) * (weight**2).sum()))
 
 
-def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
+def _check_unit(field: str, terms: Any, fixed: Mapping[str, Any]) -> None:
+    """Refuse a field that is never observed unless another equation holds its unit."""
+    acting = [t for t in terms if field_of(t) != field and field in t.partition(":")[2]]
+    if any(fixed.get(term) is not None for term in acting):
+        return
+    expected = f"values of {field}, or a held coefficient of {field} in another equation"
+    fix = f"fit the other fields without {field}, which acts on none of them"
+    if acting:
+        fix = f"pass fixed={{{acting[0]!r}: 1.0}}, which sets the unit of {field}"
+    raise DataError("data", expected=expected, got="neither, so it has no unit", fix=fix)
+
+
+def partly_observed_of(
+    observed: Observed, n_modes: int, model: Model, terms: Any, words: Mapping[str, Any]
+) -> PartlyObserved:
     """Observations on the modes, with what is known of their noise."""
     values, (fixed_variance, weights) = (
         np.asarray(observed.values),
@@ -381,11 +395,8 @@ def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> Partly
     domain = observed.domain
     if isinstance(domain, Fields):
         observed_fields = set(domain.split(observed.points)[0].tolist())
-        hidden = [name for f, name in enumerate(domain.names) if f not in observed_fields]
-        if hidden:
-            expected = "values of every field to start from"
-            fix = f"observe {hidden[0]} at a few points, or fit the others alone"
-            raise DataError("data", expected=expected, got=f"none of {hidden[0]}", fix=fix)
+        for f in set(range(domain.n_fields)) - observed_fields:
+            _check_unit(domain.names[f], terms, words.get("fixed") or {})
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
     if collapsed.decoupled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,10 @@ from spdelaw.statespace.filter import Scores
 
 Array = np.ndarray
 
+#: Expected gain that ends a search which has ended short of the maximum before.
+NEARER = 1e-4
+#: Standard error of the logarithm of a variance that the data do not determine.
+VAGUE = 10.0
 #: Longest step, in standard errors per parameter by the metric of the search.
 LONGEST_STEP = 20.0
 #: Halvings of one step.
@@ -39,6 +43,8 @@ FAST = 1.0
 LEAST_CURVATURE = 1e-10
 #: Part of a standard error over which the score is differenced.
 DIFFERENCE = 0.01
+#: Least part that a parameter has in a direction without a maximum to be named.
+LARGE_PART = 0.3
 #: Rough standard error of every coordinate: so large that the information alone sets the scale.
 UNKNOWN_ERROR = 1e100
 
@@ -129,11 +135,17 @@ class ScoredPosterior(LogPosterior):
         for k in range(CURVATURES):
             is_known = self.curvature is not None and k == 0
             information: Any = self.curvature if is_known else self._information(counted, best)
-            covariance = invert_information(information, self.rate_dt(self.full(best.x)))
+            if positive_inverse(information) is None:  # short of the maximum, on a flat ridge
+                best = dataclasses.replace(self, near=NEARER).climb(counted, best.x)
+                is_log = self.parametrisation.is_log @ self.columns > 0  # type: ignore[attr-defined]
+                information = _with_vague(self._information(counted, best), is_log)
+            names, rate_dt = self.parametrisation.free_names, self.rate_dt(self.full(best.x))  # type: ignore[attr-defined]
+            covariance = invert_information(information, rate_dt, names)
             best = self._newton_steps(counted, best, covariance)
             if best.expected_gain < self.near_newton:
                 break
-        end = best.x + covariance @ best.scores.sum(0)
+        is_near = best.expected_gain < max(self.near_newton, 1.0)  # else a step leads anywhere
+        end = best.x + is_near * (covariance @ best.scores.sum(0))
         # A Newton step leaves an error of second order.
         decrement = 0.5 * best.expected_gain * min(best.expected_gain, 1.0)
         hessian = FactoredHessian.of(information, balanced(information, self.scale))
@@ -162,12 +174,12 @@ class ScoredPosterior(LogPosterior):
             best = best._replace(x=best.x + covariance @ slope, value=value, scores=scores)
         return best
 
-    def climb(self, objective: Any) -> Point:
-        """Climb until the expected gain of a step is below ``near``.
+    def climb(self, objective: Any, start: Array | None = None) -> Point:
+        """Climb, from the origin by default, until a step gains less than ``near``.
 
         `ConvergenceError` where there is no likelihood to start from.
         """
-        x = np.zeros(len(self.scale))
+        x = np.zeros(len(self.scale)) if start is None else start
         inverse = None if self.guess is None else pseudo_inverse(self.guess)
         value, scores = objective(x)
         if not np.isfinite(value):
@@ -240,10 +252,32 @@ def positive_inverse(curvature: Array) -> Array | None:
     return (vectors / values) @ vectors.T / np.outer(scale, scale)
 
 
-def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
+def _weakest(curvature: Array) -> Array:
+    """Direction with the least curvature, parameters scaled to 1."""
+    scale = _diagonal_roots(curvature)
+    return np.asarray(np.linalg.eigh(curvature / np.outer(scale, scale))[1][:, 0])
+
+
+def _with_vague(curvature: Array, is_log: Array) -> Array:
+    """The information with variances that have no maximum held, and known to `VAGUE`.
+
+    The logarithm of a variance that is compatible with zero has no lower end.
+    """
+    curvature, is_free = curvature.copy(), is_log.copy()
+    while positive_inverse(curvature) is None:
+        k = int(np.argmax(np.abs(_weakest(curvature))))
+        if not is_free[k]:
+            break
+        curvature[k], curvature[:, k], is_free[k] = 0.0, 0.0, False
+        curvature[k, k] = 1.0 / VAGUE**2
+    return curvature
+
+
+def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[str] = ()) -> Array:
     """Covariance from the information, or `ConvergenceError` where it has no maximum.
 
-    ``rate_dt`` is how many times itself the reaction changes the field between observations.
+    ``rate_dt`` is how many times itself the reaction changes the field between observations, and
+    ``names`` are those of the parameters.
     """
     covariance = positive_inverse(curvature)
     if covariance is not None:
@@ -252,10 +286,12 @@ def invert_information(curvature: Array, rate_dt: float = 0.0) -> Array:
         expected = "observations close enough in time to see the reaction act"
         got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
         raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
+    weakest = _weakest(curvature)
+    alike = [name for name, part in zip(names, weakest, strict=False) if abs(part) > LARGE_PART]
     raise ConvergenceError(
         "fit",
         expected="a likelihood with a maximum in every direction",
-        got="parameters that these data cannot tell apart",
-        fix="use fewer terms (u, u^2 and u^3 are alike inside one well), hold one, or bring more "
-        "data; check a noise that is given",
+        got=f"none along {', '.join(alike) or 'some'}, which these data cannot tell apart",
+        fix="use fewer terms (u, u^2 and u^3 are alike inside one well) or fewer modes, hold a "
+        "parameter with fixed=, or bring more data",
     )

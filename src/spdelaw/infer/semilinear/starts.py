@@ -30,6 +30,8 @@ Array = np.ndarray
 NU_RANGE, NU_TRIALS = (1e-3, 1e3), 9
 #: Rounds of least squares with weights from the residuals before.
 REWEIGHTING_ROUNDS = 3
+#: Rate times the step of a field that is never observed, to begin with.
+HIDDEN_RATE = 0.05
 #: Transitions that are enough for a start.
 START_TRANSITIONS = 800
 
@@ -43,8 +45,24 @@ def start(form: Layout, data: Transitions, **given: float) -> Array:
         modes = slice(f, None, len(form.fields))
         field_data = data._replace(before=data.before[:, modes], after=data.after[:, modes])
         names = ["kappa", *(form.terms[k] for k in at)]
+        if not field_data.before.any():
+            values |= _start_of_hidden(form, field, data, names)
+            continue
         values |= _start_of_field(form, field, field_data, names, terms[at][..., modes])
     return form.vector(values)
+
+
+def _start_of_hidden(
+    form: Layout, field: str, data: Transitions, names: list[str]
+) -> dict[str, float]:
+    """Values of a field that is never observed: alone, it decays with a noise like the others'."""
+    rate = HIDDEN_RATE / float(np.median(data.dt))
+    noise = ((data.after - data.before) ** 2 / data.dt[:, None]).mean() * len(form.fields)
+    q = np.full(len(form.mu), noise)
+    if form.noise == "parametric":
+        q = np.array([noise, 0.0])
+    damped = {f"nu {field}": 0.0} | {name: -rate * (name == f"{field}: {field}") for name in names}
+    return damped | dict(zip(noise_names(field, form.noise, len(form.mu)), q, strict=True))
 
 
 def _start_of_field(
