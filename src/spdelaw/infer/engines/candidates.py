@@ -150,7 +150,7 @@ def is_rough(observed: Observed, n_modes: int) -> bool:
     sample, t = _sample_values(observed)
     n_observed = (~np.isnan(sample)).sum(-1)
     spare = int(np.median(n_observed[n_observed > 0])) - n_modes
-    total = observed.domain.available(n_modes + spare // 4)
+    total = observed.domain.available(n_modes + min(spare // 4, MOST_SHARED))
     if total <= n_modes:
         return False
     enough = n_observed >= total + 2  # other rows determine nothing
