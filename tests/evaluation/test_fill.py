@@ -150,6 +150,18 @@ def test_held_out_clouds_look_like_gaps():
     assert ((seen & ~held).sum(1) >= 2).all()
 
 
+def test_few_outages_are_held_out_as_outages():
+    """Half a percent missing at six of 60 stations: no row loses many values, as none has."""
+    rng, seen = np.random.default_rng(1), np.ones((1, 400, 60), dtype=bool)
+    for station in range(6):
+        start = rng.integers(0, 380)
+        seen[0, start : start + 20, station] = False
+    held = hold_out(seen, rng.uniform(size=(60, 2)), 1)
+    assert held.sum() >= 300
+    assert held.sum(-1).max() <= 6
+    assert not held[..., 6:].any()
+
+
 def test_without_gaps_discs_are_held_out():
     points = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), -1).reshape(-1, 2)
     held = hold_out(np.ones((1, 40, 36), bool), points, 0)
