@@ -90,6 +90,15 @@ def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(rest):
     assert abs(inside[missing].mean() - 0.95) < 0.03
 
 
+def test_the_law_comes_back_too():
+    _, gappy = record(n_times=40)
+    filled, law = sl.fill(gappy, CALM.domain, 3, rest="white", return_law=True, **QUICK)
+    assert law.n_modes == 3
+    missing = gappy.isnull()
+    law_says = law.reconstruct(gappy)["mean"].where(missing)
+    np.testing.assert_allclose(filled["mean"].where(missing), law_says)
+
+
 def test_a_gaussian_by_hand():
     """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
     _, gappy = record(n_times=12, fraction=0.25)

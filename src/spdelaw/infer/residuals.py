@@ -70,6 +70,8 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
 FEWEST_WINDOWS, MOST_WINDOWS, HISTORY = 24, 96, 24
 #: Longest lead in rows, and as a share of the record.
 LONGEST, LONGEST_SHARE = 64, 1 / 12
+#: Variance, relative to the largest, of values that are certain.
+CERTAIN_SHARE = 1e-8
 #: Logarithm of a factor that matters, and standard errors that make it clear.
 LEAST_LOG_FACTOR, CLEAR_STANDARD_ERRORS = 0.2, 4.0
 
@@ -104,13 +106,15 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     windows = data._replace(values=values, times=clocks, std=std)
     basis = modes_at(law, data.places)
     mean, variance, _ = smooth_modes_and_residual(
-        law, windows, space._replace(initial=initial), data.places, (basis, basis), 0, None
+        law, windows, space._replace(initial=initial), data.places, (basis, basis)
     )
-    ratio = ((truth - mean) ** 2 / (variance + noise_at(law, data.points)))[:, HISTORY:]
-    by_window = np.nanmean(ratio, axis=-1)
-    factor = np.nanmean(by_window, axis=0)
+    total = (variance + noise_at(law, data.points))[:, HISTORY:]
+    certain = ~(total > CERTAIN_SHARE * total.max())  # such as points where all modes vanish
+    square = np.ma.masked_invalid((truth - mean)[:, HISTORY:]) ** 2
+    by_window = (square / np.ma.masked_where(certain, total)).mean(-1)
+    factor = np.maximum(by_window.mean(0).filled(1.0), 1e-3)
     independent = np.clip(observed.n_paths * n_times / leads, 1, len(which))
-    error = np.nanstd(by_window, axis=0) / factor / np.sqrt(independent)  # of the logarithm
+    error = by_window.std(0).filled(0.0) / factor / np.sqrt(independent)  # of the logarithm
     if not (np.log(factor) > np.maximum(CLEAR_STANDARD_ERRORS * error, LEAST_LOG_FACTOR)).any():
         return law
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)

@@ -323,8 +323,8 @@ def smooth_modes_and_residual(
     space: StateSpace,
     places: Places,
     modes: tuple[Array, Array],
-    n_samples: int,
-    generator: np.random.Generator,
+    n_samples: int = 0,
+    generator: Any = None,
 ) -> tuple[Array, Array, Array]:
     """Mean and variance of modes and residual on a clock, and joint draws, if any.
 

@@ -211,7 +211,7 @@ class Moments(NamedTuple):
         if held.sum() < FEWEST_HELD_OUT:
             return 1.0, 1.0
         square = (truth - self.mean)[held] ** 2
-        state, residual = self.state[held], (self.residual + self.noise)[held]
+        state, residual = self.state[held], np.asarray(self.residual + self.noise)[held]
 
         def loss(logs: Array) -> float:
             variance = np.exp(logs[0]) * state + np.exp(logs[1]) * residual
