@@ -49,7 +49,8 @@ def inside(law, data, lead):
 def test_bands_of_a_smooth_process_hold_by_lead(smooth):
     """Modes that forget exponentially promise too small errors six steps ahead."""
     data, law, plain = smooth
-    assert "forecast_spread" in law.info and "forecast_spread" not in plain.info
+    assert "forecast_spread" in law.info
+    assert "forecast_spread" not in plain.info
     assert inside(plain, data, 6) < 0.85
     for lead in (2, 6, 24):
         assert inside(law, data, lead) > 0.88, lead
@@ -78,7 +79,7 @@ def test_factors_apply_after_the_last_value_of_each_path(smooth):
 
 
 def test_a_law_that_holds_gets_no_factors():
-    """Null: the data are of the law. Twelve records; four standard errors make a false alarm rare."""
+    """Null: the data are of the law. Twelve records, each with one test at four errors."""
     for seed in range(12):
         times = 0.1 * np.arange(150)
         data = sl.simulate(TRUTH, 1, times, INTERVAL.grid(9), seed=seed, observation_std=0.1)
