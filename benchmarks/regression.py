@@ -145,6 +145,7 @@ CHANGED_TODAY: dict[str, str] = {
         for result in (*_RESULTS, "dates", "ahead")
     },
     "shell_linear/forecast.variables": _BANDS,
+    "fill_dates/search:filled std": _BANDS,
     **dict.fromkeys(
         ("shell_linear/evaluate.scorecard", "shell_linear/search:evaluate.scorecard"), _TWO_PARTS
     ),

@@ -90,6 +90,15 @@ def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(rest):
     assert abs(inside[missing].mean() - 0.95) < 0.03
 
 
+def test_the_law_comes_back_too():
+    _, gappy = record(n_times=40)
+    filled, law = sl.fill(gappy, CALM.domain, 3, rest="white", return_law=True, **QUICK)
+    assert law.n_modes == 3
+    missing = gappy.isnull()
+    law_says = law.reconstruct(gappy)["mean"].where(missing)
+    np.testing.assert_allclose(filled["mean"].where(missing), law_says)
+
+
 def test_a_gaussian_by_hand():
     """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
     _, gappy = record(n_times=12, fraction=0.25)
@@ -148,6 +157,18 @@ def test_held_out_clouds_look_like_gaps():
     assert np.median(runs) >= 10
     assert 0 < held.sum() < 0.2 * seen.sum()
     assert ((seen & ~held).sum(1) >= 2).all()
+
+
+def test_few_outages_are_held_out_as_outages():
+    """Half a percent missing at six of 60 stations: no row loses many values, as none has."""
+    rng, seen = np.random.default_rng(1), np.ones((1, 400, 60), dtype=bool)
+    for station in range(6):
+        start = rng.integers(0, 380)
+        seen[0, start : start + 20, station] = False
+    held = hold_out(seen, rng.uniform(size=(60, 2)), 1)
+    assert held.sum() >= 300
+    assert held.sum(-1).max() <= 6
+    assert not held[..., 6:].any()
 
 
 def test_without_gaps_discs_are_held_out():

@@ -33,6 +33,32 @@ def judged():
     return sl.skill(one_path(), CALM.domain, 2, leads=(1, 3), first=100, refits=2)
 
 
+def test_the_chosen_law_is_learned_from_all_data(judged):
+    assert judged.law.n_modes == judged.n_modes
+    assert judged.law.times[-1] == one_path()["time"][-1]
+    assert judged.law is judged.law  # learned once
+    ahead = judged.law.forecast(one_path(), steps=2)
+    assert np.isfinite(ahead["mean"]).all()
+
+
+def test_the_law_of_raw_data_takes_raw_data():
+    """It selects and takes anomalies as the preparation says; patterns of the data are saved."""
+    raw = globe()
+    how = sl.Preparation(anomalies="mean", select={"latitude": (-60, 40)})
+    result = sl.skill(raw, "eof", 2, prepare=how, leads=(1,), refits=1, first=0.7)
+    ahead = result.law.forecast(raw, steps=2)
+    assert ahead.sizes["time"] == 2
+    assert np.isfinite(ahead["mean"]).any()
+
+
+def test_hindcasts_have_both_bands(judged):
+    bands = judged.forecasts
+    law = bands.sel(predictor="law")
+    assert (law["std_field"] <= law["std"]).all()
+    assert np.isfinite(law["std_field"]).all()
+    assert bands["std_field"].drop_sel(predictor="law").isnull().all()
+
+
 # ------------------------------------------------------------------ rivals by hand
 
 

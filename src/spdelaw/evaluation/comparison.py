@@ -220,7 +220,7 @@ def tier_table(
     in_all = np.isfinite(np.stack([h.raw for h in held_out_values])).all(0)
     task = tier_task(np.where(in_all, raw, np.nan), tier, seed)
     predictions = [h.predict(law, task) for law, h in zip(laws, held_out_values, strict=True)]
-    predicted = np.isfinite(np.stack([mean for mean, _ in predictions])).all(0)
+    predicted = np.isfinite(np.stack([one.mean for one in predictions])).all(0)
     truth, units = np.where(task.scored & predicted, raw, np.nan), units_of(*raw.shape[:2])
     table = ScoreTable.of(predictions, truth, units[..., None], int(units.max()) + 1)
     table = table._replace(scores=table.scores[:2], sums=table.sums[..., :2])

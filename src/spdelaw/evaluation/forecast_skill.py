@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,7 @@ from spdelaw.evaluation.hindcast import (
     candidates,
     choose,
     first_origin,
+    for_raw_data,
     hindcast,
     tables_by_lead,
     where_observed,
@@ -45,6 +47,7 @@ from spdelaw.evaluation.scores import (
     skill_of,
     to_plain,
 )
+from spdelaw.law.law import Law
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
 #
@@ -123,6 +126,7 @@ class Skill:
         tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
             first past, relative to the climatology's; empty where nothing was to be chosen.
         about: origins, fits, domain, rest and units, as plain data.
+        learn: learns the law from all data, without an argument.
     """
 
     table: xr.Dataset
@@ -130,6 +134,12 @@ class Skill:
     n_modes: int
     tried: dict[str, float]
     about: dict[str, Any]
+    learn: Callable[[], Law] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def law(self) -> Law:
+        """The law that was chosen, learned from all data when it is first needed."""
+        return self.learn()
 
     def score(self, name: str = "rmse") -> xr.DataArray:
         """One score over (predictor, lead, statistic)."""
@@ -276,15 +286,13 @@ def forecasts_dataset(
         by_origin = np.stack([of_origin(one) for one in issued], axis=1)
         return places.unflatten(by_origin.swapaxes(0, 2))
 
+    def of_band(band: str, name: str, one: Issued) -> Array:
+        values = getattr(one.predictions[name], band) + np.zeros(one.truth.shape)
+        return one.scale * values + (one.offset if band == "mean" else 0.0)
+
     def by_method(band: str) -> Array:
-        """A field of `Prediction` of all methods; means have an offset."""
-        return np.stack([
-            stack(lambda one, name=name: (
-                (one.offset if band == "mean" else 0.0)
-                + one.scale * (getattr(one.predictions[name], band) + np.zeros(one.truth.shape))
-            ))
-            for name in methods
-        ])  # fmt: skip
+        """A field of `Prediction` of all methods."""
+        return np.stack([stack(functools.partial(of_band, band, name)) for name in methods])
 
     result = xr.Dataset(
         {
@@ -375,7 +383,8 @@ def skill(
             name of ``rest``.
 
     Returns:
-        `Skill` with ``table``, ``forecasts``, and what was chosen.
+        `Skill` with ``table``, ``forecasts``, what was chosen, and ``law``, the chosen law learned
+        from all data.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -417,7 +426,11 @@ def skill(
     )
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
     about = _describe_run(fields, plan, origins, issued[-1])
-    return Skill(table, forecasts, int(chosen.n_modes), tried, about)
+
+    def learn() -> Law:
+        return for_raw_data(chosen.learn(fields), prepare)
+
+    return Skill(table, forecasts, int(chosen.n_modes), tried, about, learn)
 
 
 def _check_leads(leads: Any) -> tuple[int, ...]:

@@ -198,6 +198,13 @@ def hindcast(
             progress(i + 1, len(plan.origins))
 
 
+def for_raw_data(law: Law, prepare: Preparation | None) -> Law:
+    """The law of reduced data for raw ones: it selects and averages them as ``prepare`` does."""
+    if prepare is None or law.preparation is None:
+        return law
+    return dataclasses.replace(law, preparation=dataclasses.replace(law.preparation, how=prepare))
+
+
 def without_preparation(law: Law) -> Law:
     """The law for data that are prepared, whose results are in their units and without names."""
     return dataclasses.replace(law.with_info(labels={}), preparation=None)

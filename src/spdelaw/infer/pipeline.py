@@ -35,7 +35,7 @@ from spdelaw.infer.engines.exact import fit_statistics, statistics_of
 from spdelaw.infer.engines.registry import Engine, make_engine
 from spdelaw.infer.model import WORDS, Model
 from spdelaw.infer.parameters import drift_coordinates, noise_coordinates
-from spdelaw.infer.residuals import with_residual
+from spdelaw.infer.residuals import with_forecast_spread, with_residual
 from spdelaw.infer.semilinear.engine import ASSUMED, SemilinearEngine
 from spdelaw.infer.semilinear.layout import by_field
 from spdelaw.infer.uncertainty import bootstrap as run_bootstrap
@@ -293,6 +293,8 @@ def fit(
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_residual(law, observed, requested_model)
+    if requested_model.rest == "auto":
+        law = with_forecast_spread(law, observed)
     law = law if mean is None else with_known_mean(law, mean, raw)
     if full_record.times.shape != raw.times.shape:  # it is the law at all times of the data
         law = dataclasses.replace(law, times=np.unique(full_record.times))

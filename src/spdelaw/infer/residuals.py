@@ -1,4 +1,4 @@
-"""Whether the residual of a law has memory, and the law with it (`spdelaw.law.residuals`)."""
+"""What a law does not explain of its data: memory of the residual, and spread of forecasts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import scipy
 from spdelaw.data.observed import Observed
 from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
-from spdelaw.law.observations import noisy_state_space, observed_for_law, smooth_fields, weights_of
+from spdelaw.law.observations import (
+    modes_at,
+    noise_at,
+    noisy_state_space,
+    observed_for_law,
+    smooth_fields,
+    weights_of,
+)
+from spdelaw.law.prediction import smooth_modes_and_residual
 from spdelaw.law.residuals import AR1
+from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 
 Array = np.ndarray
@@ -44,6 +53,74 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
     residual = AR1.fit(residuals, observed.times, model.known_variance)
     law = law.with_info(rest=decision | {"answer": "memory"})
     return dataclasses.replace(law, rest=residual)
+
+
+# ---------- Spread of forecasts by lead
+#
+# The modes of a law forget exponentially. Weather does not: errors of forecasts over six hours are
+# larger than hourly steps promise. So the data are forecast from windows of themselves, and where
+#
+#     f(lead) = mean of  error^2 / variance
+#
+# is clearly above one, forecasts of values have f times the variance. Bands that are too wide stay:
+# errors within the data that a law was learned from are smaller than later ones.
+
+
+#: Fewest and most windows, and rows of history in each.
+FEWEST_WINDOWS, MOST_WINDOWS, HISTORY = 24, 96, 24
+#: Longest lead in rows, and as a share of the record.
+LONGEST, LONGEST_SHARE = 64, 1 / 12
+#: Variance, relative to the largest, of values that are certain.
+CERTAIN_SHARE = 1e-8
+#: Logarithm of a factor that matters, and standard errors that make it clear.
+LEAST_LOG_FACTOR, CLEAR_STANDARD_ERRORS = 0.2, 4.0
+
+
+def with_forecast_spread(law: Law, observed: Observed) -> Law:
+    """The law with factors of the variance of its forecasts by lead, where these are needed."""
+    n_times = observed.times.shape[-1]
+    leads = 2 ** np.arange(int(np.log2(max(min(LONGEST_SHARE * n_times, LONGEST), 1))) + 1)
+    dynamics = law.dynamics
+    if not isinstance(dynamics, Linear) or dynamics.season is not None or observed.is_lazy:
+        return law
+    n_starts = n_times - HISTORY - leads[-1] + 1
+    if n_starts < FEWEST_WINDOWS:
+        return law
+    stationary = operators.stationary_covariance(dynamics.drift, dynamics.noise)
+    if not (np.isfinite(stationary).all() and (operators.diagonal(stationary) > 0).all()):
+        return law
+    data = observed_for_law(law, observed)
+    space = noisy_state_space(law, data)
+    initial = space.initial._replace(
+        kind="stationary", mean=0.0 * space.initial.mean, covariance=stationary
+    )
+    n_all = observed.n_paths * n_starts
+    which = np.linspace(0, n_all - 1, min(n_all, MOST_WINDOWS)).astype(int)
+    path, start = np.divmod(which, n_starts)
+    rows = start[:, None] + np.append(np.arange(HISTORY), HISTORY - 1 + leads)
+    truth = data.values[path[:, None], rows]
+    values = truth.copy()
+    values[:, HISTORY:] = np.nan
+    std = None if data.std is None else data.std[path[:, None], rows]
+    clocks = np.broadcast_to(data.times, data.values.shape[:2])[path[:, None], rows]
+    windows = data._replace(values=values, times=clocks, std=std)
+    basis = modes_at(law, data.places)
+    mean, variance, _ = smooth_modes_and_residual(
+        law, windows, space._replace(initial=initial), data.places, (basis, basis)
+    )
+    total = (variance + noise_at(law, data.points))[:, HISTORY:]
+    certain = ~(total > CERTAIN_SHARE * total.max())  # such as points where all modes vanish
+    square = np.ma.masked_invalid((truth - mean)[:, HISTORY:]) ** 2
+    by_window = (square / np.ma.masked_where(certain, total)).mean(-1)
+    factor = np.maximum(by_window.mean(0).filled(1.0), 1e-3)
+    independent = np.clip(observed.n_paths * n_times / leads, 1, len(which))
+    error = by_window.std(0).filled(0.0) / factor / np.sqrt(independent)  # of the logarithm
+    if not (np.log(factor) > np.maximum(CLEAR_STANDARD_ERRORS * error, LEAST_LOG_FACTOR)).any():
+        return law
+    ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
+    return law.with_info(
+        forecast_spread={"leads": ahead.tolist(), "factors": np.maximum(factor, 1.0).tolist()}
+    )
 
 
 def _tested(n_paths: int, n_times: int, n_points: int) -> tuple[int, int]:

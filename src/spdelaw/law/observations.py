@@ -477,15 +477,37 @@ def noise_at(law: Law, points: Array) -> Array:
     return np.asarray(law.residual.at_points(law.points, points).white)
 
 
+def spread_factors(law: Law, observed: Observed, times: Any) -> Array | float:
+    """Factors of the variance of values at times after the last observed one; (P, T, 1).
+
+    The law has them by lead where its forecasts of its data had other errors than their variance.
+    """
+    spread = law.info.get("forecast_spread")
+    if spread is None:
+        return 1.0
+    has_values = np.isfinite(observed.values).any(-1)
+    last = np.where(has_values, observed.times, -np.inf).max(1, keepdims=True)
+    ahead, at = np.nan_to_num(np.asarray(times) - last), [0.0, *spread["leads"]]
+    return np.interp(ahead, at, [1.0, *spread["factors"]])[..., None]
+
+
 def moments_dataset(
-    law: Law, mean: Array, variance: Array, places: Places, coords: dict[str, Any]
+    law: Law,
+    mean: Array,
+    variance: Array,
+    places: Places,
+    coords: dict[str, Any],
+    factor: Array | float = 1.0,
 ) -> xr.Dataset:
     """``mean``, ``std`` of a value that would be observed, ``std_field`` of the noise-free field.
 
     The variance of the residual is part of both, that of the noise (`noise_at`) of the first.
+    ``factor`` multiplies the variance of values (`spread_factors`).
     """
-    of_value = variance + noise_at(law, places.points)
-    fields = {"mean": mean, "std": np.sqrt(of_value), "std_field": np.sqrt(variance)}
+    noise = noise_at(law, places.points)
+    of_value = factor * (variance + noise)
+    of_field = np.maximum(variance + (factor - 1.0) * (variance + noise), 0.0)
+    fields = {"mean": mean, "std": np.sqrt(of_value), "std_field": np.sqrt(of_field)}
     dims = ("path", "time", *places.dims)
     variables = {name: (dims, places.unflatten(values)) for name, values in fields.items()}
     return xr.Dataset(variables, coords={**coords, **places.coords})

@@ -25,6 +25,7 @@ from spdelaw.law.observations import (
     observed_for_law,
     point_weights,
     smooth_fields,
+    spread_factors,
     target,
     to_clock,
     to_user,
@@ -279,7 +280,7 @@ def _predict_in_memory(
     by_clock = [
         [
             moments[..., at, :]
-            for moments in _smooth_modes_and_residual(
+            for moments in smooth_modes_and_residual(
                 law, on, space, places, modes, n_samples, generator
             )
         ]
@@ -292,8 +293,10 @@ def _predict_in_memory(
     if requested_times is None and mean.shape[1] != fields.sizes["time"]:
         rows = observed.rows[:, :, None]
         mean, variance = (np.take_along_axis(moments, rows, axis=1) for moments in (mean, variance))
-    result = moments_dataset(law, mean, variance, places, coords)
+    factor = spread_factors(law, observed, coords.get("path_time", coords["time"]))
+    result = moments_dataset(law, mean, variance, places, coords, factor)
     if n_samples:
+        drawn = mean + np.sqrt(factor) * (drawn - mean)
         check_finite(drawn)
         result["sample"] = (("draw", *result["mean"].dims), places.unflatten(drawn))
     return to_user(law, result, dated, fields if grid is None else None)
@@ -314,14 +317,14 @@ def _on_extended_clocks(
         yield observed._replace(values=values, times=clock, std=std), at
 
 
-def _smooth_modes_and_residual(
+def smooth_modes_and_residual(
     law: Law,
     observed: Observed,
     space: StateSpace,
     places: Places,
     modes: tuple[Array, Array],
-    n_samples: int,
-    generator: np.random.Generator,
+    n_samples: int = 0,
+    generator: Any = None,
 ) -> tuple[Array, Array, Array]:
     """Mean and variance of modes and residual on a clock, and joint draws, if any.
 

@@ -30,7 +30,7 @@ from spdelaw.evaluation.gaps.selection import (
     grid_of,
     make_record,
 )
-from spdelaw.evaluation.hindcast import affine_part
+from spdelaw.evaluation.hindcast import affine_part, for_raw_data
 from spdelaw.evaluation.scores import LEVELS, Prediction
 from spdelaw.infer.model import DRIFTS, WORDS
 from spdelaw.law.law import Law
@@ -61,8 +61,9 @@ def fill(
     seconds: float | None = 300.0,
     seed: int = 0,
     progress: Callable[[str], Any] | None = None,
+    return_law: bool = False,
     **words: Any,
-) -> xr.Dataset:
+) -> xr.Dataset | tuple[xr.Dataset, Law]:
     """Fill the gaps of a record: mean and standard deviation of each missing value.
 
     The law is chosen by cross-validation: values are held out in the same patterns as the real
@@ -89,6 +90,8 @@ def fill(
         seconds: no candidate is begun that would take longer than this in all; None for no limit.
         seed: of what is held out.
         progress: called with the name of each candidate.
+        return_law: whether the law that was chosen, learned from all data, comes back as well. It
+            has the modes alone: the local or shared residual belongs to the filled record.
         words: further words of `spdelaw.Model`; ``residual`` is another name of ``rest``.
 
     Returns:
@@ -106,10 +109,11 @@ def fill(
         >>> bool(abs(filled["mean"] - fields).max() < 0.2), int(filled["mean"].isnull().sum())
         (True, 0)
     """
-    return fill_record(
+    filled = fill_record(
         data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, rest=rest, smooth=smooth,
         everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
-    ).data  # fmt: skip
+    )  # fmt: skip
+    return (filled.data, filled.law) if return_law else filled.data
 
 
 class Filled(NamedTuple):
@@ -168,7 +172,7 @@ def fill_record(
         filler, result = _fill_record(filler, observed, how)
     else:
         result = filler.fill(observed, moments, head.observed_points())
-    return Filled(described(result, trials, record), filler.law, trials)
+    return Filled(described(result, trials, record), for_raw_data(filler.law, prepare), trials)
 
 
 def _check_options(
@@ -290,12 +294,10 @@ class Filler(NamedTuple):
         at = np.zeros(values.shape, bool)
         at[:, rows] = self.smooth | np.isnan(values[:, rows])
         moments = moments.with_residual(self.residual, values, grid, at)
-        bands = moments.mean, moments.std(self.factors), moments.std_field(self.factors)
+        bands = [moments.mean, moments.std(self.factors), moments.std_field(self.factors)]
         if not self.smooth:
             stay = values, np.zeros(1), np.sqrt(self.factors[1] * moments.noise)
-            bands = tuple(
-                np.where(np.isnan(values), *pair) for pair in zip(bands, stay, strict=True)
-            )
+            bands = [np.where(np.isnan(values), *pair) for pair in zip(bands, stay, strict=True)]
         filled = observed_points | self.everywhere
         return Prediction(*(np.where(filled, band[:, rows], np.nan) for band in bands))
 

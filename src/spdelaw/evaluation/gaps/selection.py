@@ -38,12 +38,11 @@ Array = np.ndarray
 
 #: Share of the observed values that is held out, and of those of a single row at most.
 HELD_OUT_SHARE, MOST_OF_ROW = 0.15, 0.5
-#: Share of the observed values below which gaps that were moved held out too few.
-LEAST_SHARE = 0.03
-#: Most copies of the gaps that are laid over a record which has few.
-COPIES = 5
-#: Share of the values that are missing from which on the gaps themselves are the pattern.
-LEAST_GAP_SHARE = 0.01
+#: Share of the observed values below which gaps are moved again, and number that is enough.
+LEAST_SHARE, ENOUGH_HELD_OUT = 0.03, 300
+#: Most copies of the gaps that are laid over a record which has few, and share of the values of a
+#: point from which on there are no more.
+COPIES, MOST_OF_POINT = 50, 0.3
 #: Segments of a record that are held out or kept as a whole, so that outages stay long.
 SEGMENTS = 12
 #: Most held-out values that are scored.
@@ -64,11 +63,8 @@ def gap_task(observed: Array, points: Array, seed: int = 0, *, whole_points: boo
     rng = np.random.default_rng(seed)
     ever_observed = np.asarray(observed.any((0, 1)))
     missing = ever_observed & ~observed
-    has_gaps = missing.sum() >= LEAST_GAP_SHARE * max(observed[..., ever_observed].size, 1)
-    held = np.zeros_like(observed)
-    if has_gaps:
-        held = _hold_under(_shifted_gaps(missing, observed, rng), observed, points, rng)
-    if held.sum() < LEAST_SHARE * observed.sum():
+    held = _hold_under(_shifted_gaps(missing, observed, rng), observed, points, rng)
+    if held.sum() < min(LEAST_SHARE * observed.sum(), ENOUGH_HELD_OUT):
         held = _hold_under(
             _drifting_discs(observed.shape, points, ever_observed, rng), observed, points, rng
         )
@@ -93,7 +89,8 @@ def _shifted_gaps(missing: Array, observed: Array, rng: np.random.Generator) -> 
     """Gaps of other times, more than once where gaps are few."""
     pattern = _shift_gaps(missing, rng)
     for _ in range(COPIES - 1):
-        if (pattern & observed).sum() >= 2 * LEAST_SHARE * observed.sum():
+        is_enough = (pattern & observed).sum() >= 2 * LEAST_SHARE * observed.sum()
+        if is_enough or pattern.mean((0, 1)).max() > MOST_OF_POINT:
             break
         pattern |= _shift_gaps(missing, rng)
     return pattern
@@ -214,7 +211,7 @@ class Moments(NamedTuple):
         if held.sum() < FEWEST_HELD_OUT:
             return 1.0, 1.0
         square = (truth - self.mean)[held] ** 2
-        state, residual = self.state[held], (self.residual + self.noise)[held]
+        state, residual = self.state[held], np.asarray(self.residual + self.noise)[held]
 
         def loss(logs: Array) -> float:
             variance = np.exp(logs[0]) * state + np.exp(logs[1]) * residual
