@@ -172,7 +172,7 @@ def make_series(
         # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
         regress_each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
         floor = ROUNDING * float(np.linalg.norm(y * regress_each))
-    if uncertainty.on_training_data:
+    if uncertainty.on_training_data and index not in uncertainty.at_bound:
         root, floor = TRAINING_INFLATION * root, TRAINING_INFLATION * floor
     error_space = allowance(np.nan_to_num(free[at]), x, root, floor)
     e = error_space.whiten(y)
@@ -274,12 +274,13 @@ def variance(series: list[Series | None]) -> TestResult:
 
 def decay(series: list[Series | None]) -> TestResult:
     """Errors along the directions of the parameters, against what these may be wrong by."""
-    p = np.full(len(series), np.nan)
+    p, gain = np.full(len(series), np.nan), 0.0
     for i, one in enumerate(series):
         if one is not None:
             total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
             p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
-    return TestResult("decay", p)
+            gain += max(0.5 * (total - k), 0.0)
+    return TestResult("decay", p, gain=gain)
 
 
 def memory(series: list[Series | None], z: Array) -> TestResult:

@@ -13,13 +13,19 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks.departures import FEWEST, Band, TestResult, lag_one
-from spdelaw.evaluation.checks.outside import better_domain, rounding_of, without_bad_sensors
+from spdelaw.evaluation.checks.errors import modes_without_decay
+from spdelaw.evaluation.checks.outside import (
+    better_domain,
+    is_dated,
+    rounding_of,
+    time_text,
+    without_bad_sensors,
+)
 from spdelaw.evaluation.checks.over_time import DAYS, YEAR
 from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
-from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 
@@ -53,12 +59,10 @@ OF_THE_DOMAIN = ("outside the modes", "correlation", "coupling", "point noise", 
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
 #: modes of another domain, a mode that grows under a law without growth.
 EXPLAINS = {
-    (*OF_THE_DOMAIN, "observation noise", "noise change", "drift change"): "rounding",
+    (*OF_THE_DOMAIN, "observation noise", "noise change", "noise season"): "rounding",
     (*OF_THE_DOMAIN, "sensors"): "domain",
-    ("bend", "growth", "observation noise", "drift change"): "growing mode",
+    ("bend", "growth", "observation noise", "drift change", "decay"): "growing mode",
 }
-#: Decay over the whole record that is none.
-NO_DECAY = 1e-3
 #: Remedies that a law with terms refuses.
 REFUSED_BESIDE_TERMS = ("drift=", "noise=", "mean=", "season=", "observation_noise='per_point'")
 
@@ -81,10 +85,12 @@ def advise(
     names, unit = set(rejected), suite.errors.unit
     hit = [d for d in results if d.test in names or _rejected_series(d, rejected, unit)]
     causes = [d for d in hit if d.test.startswith(CAUSES)]
+    grows = modes_without_decay(suite.law)
+    causes += [d for d in hit if d.test == "decay" and grows]
     causes = _explained(suite, observed, causes)
     lines = [_cause_line(suite, d, rejected) for d in _one_of_each(causes)]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
-    others = [d for d in hit if not d.test.startswith(CAUSES)]
+    others = [d for d in hit if not d.test.startswith(CAUSES) and not (d.test == "decay" and grows)]
     lines += [_line_without_cause(suite, d, rejected, bool(lines)) for d in others]
     missed_bands = [str(band) for band in bands if str(band) in names]
     if missed_bands:
@@ -108,19 +114,16 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
             if better is not None:
                 place, gain = _domain_text(better[0]), better[1]
         elif all(d.test != "bend" for d in explained):
-            place = _modes_without_decay(law)
+            place = _growing_modes(law)
         if place:
             others = [d for d in causes if d not in explained]
             return [*others, TestResult(test, np.zeros(0), 0.0, gain, unit, place=place)]
     return causes
 
 
-def _modes_without_decay(law: Law) -> str:
-    """``mode 1`` where decays are at their bound of zero; empty where none is."""
-    if not isinstance(law.dynamics, Linear):
-        return ""
-    decay = operators.diagonal(law.dynamics.drift)[: law.n_modes] * np.ptp(law.times)
-    return ", ".join(f"mode {n + 1}" for n in np.flatnonzero(decay < NO_DECAY))
+def _growing_modes(law: Law) -> str:
+    """``mode 1, mode 2`` of a law whose decays are at their bound of zero."""
+    return ", ".join(f"mode {n + 1}" for n in modes_without_decay(law))
 
 
 def _one_of_each(causes: list[TestResult]) -> list[TestResult]:
@@ -204,10 +207,13 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return _season_cause(suite, d, where)
     if test.endswith("change"):
         what = "drift" if test.startswith("drift") else "noise"
-        last = float(np.max(suite.errors.observed.times))
-        shell = f"--select time={d.detail:.6g}:{last:.6g}"
-        python = f"prepare=sl.Preparation(select={{'time': [{d.detail:.6g}, {last:.6g}]}})"
-        return f"the {what} changes at time {d.detail:.4g}", f"{shell}, in Python {python}"
+        observed = suite.errors.observed
+        start, end = (time_text(observed, t) for t in (d.detail, float(np.max(observed.times))))
+        line = f"data = data.sel(time=slice('{start}', '{end}'))"
+        if not is_dated(observed):
+            python = f"prepare=sl.Preparation(select={{'time': [{start}, {end}]}})"
+            line = f"--select time={start}:{end}, in Python {python}"
+        return f"the {what} changes at time {start}", line
     if test == "coupling":
         return f"other modes drive {where}", "drift='dense'"
     if test == "correlation":
@@ -233,7 +239,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
-        grows = _modes_without_decay(law)
+        grows = _growing_modes(law)
         cause = f"{grows} does not decay: it grows, or " if grows else ""
         cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
@@ -253,8 +259,9 @@ def _season_cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return f"{cause} in the mean of {where}", f"prepare=sl.Preparation(anomalies='{word}')"
     step = suite.errors.observed.step
     phase = f"(data.time / {step:.6g}).round() % {max(2, round(length / step))}"
-    mean = "lambda part: part - part.mean(('path', 'time'))"
-    return f"{cause} in the mean of {where}", f"data.groupby({phase}).map({mean})"
+    dims = "('path', 'time')" if suite.errors.observed.n_paths > 1 else "'time'"
+    line = f"data = data.groupby({phase}).map(lambda part: part - part.mean({dims}))"
+    return f"{cause} in the mean of {where}", line
 
 
 def _line_without_cause(suite: Suite, d: TestResult, rejected: list[str], explained: bool) -> Line:
@@ -285,7 +292,7 @@ def _more_modes(law: Law) -> str:
 def _transform(suite: Suite) -> str:
     """``asinh(u / s)`` makes noise even whose deviation is ``sqrt(s^2 + u^2)``."""
     size = np.sqrt(np.nanmean(suite.errors.observed.values**2))
-    return f"np.arcsinh(data / {size:.3g})"
+    return f"data = np.arcsinh(data / {size:.3g})"
 
 
 def _terms_text(terms: tuple[str, ...]) -> str:
