@@ -12,7 +12,7 @@ import xarray as xr
 from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
-from spdelaw.evaluation.checks.departures import FEWEST, Band, TestResult, lag_one
+from spdelaw.evaluation.checks.departures import FEWEST, TestResult, lag_one
 from spdelaw.evaluation.checks.errors import modes_without_decay
 from spdelaw.evaluation.checks.outside import (
     better_domain,
@@ -75,11 +75,7 @@ class Line(NamedTuple):
 
 
 def advise(
-    suite: Suite,
-    observed: Observed,
-    results: list[TestResult],
-    bands: list[Band],
-    rejected: list[str],
+    suite: Suite, observed: Observed, results: list[TestResult], rejected: list[str]
 ) -> list[str]:
     """Sentences, the most useful first; ``observed`` still has bad sensors."""
     names, unit = set(rejected), suite.errors.unit
@@ -92,10 +88,6 @@ def advise(
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
     others = [d for d in hit if not d.test.startswith(CAUSES) and not (d.test == "decay" and grows)]
     lines += [_line_without_cause(suite, d, rejected, bool(lines)) for d in others]
-    missed_bands = [str(band) for band in bands if str(band) in names]
-    if missed_bands:
-        text = f"bands do not hold what they say: {missed_bands[0]}"
-        lines.append(Line(0.0, text if lines else f"{text}; {_transform(suite)}"))
     return [line.text for line in lines]
 
 
@@ -317,9 +309,10 @@ def _nats(gain: float) -> str:
 # ---------- The verdict: all tests joined by Holm's method
 #
 # One-step errors of the data under the law should be independent standard normals, up to what the
-# estimate of the law may be wrong by (`checks.errors`). Tests against the ways of being wrong and
-# of the forecast bands (`checks.departures`) are joined by Holm's method: the chance of any
-# false alarm stays below the stated rate, whatever the sizes of training and test data.
+# estimate of the law may be wrong by (`checks.errors`). Tests against the ways of being wrong
+# (`checks.departures`) are joined by Holm's method: the chance of any false alarm stays below the
+# stated rate, whatever the sizes of training and test data. Bands of held-out values are judged by
+# their size, not by a test (`checks.impact`).
 
 
 Array = np.ndarray
@@ -336,7 +329,7 @@ class ModelCheck:
 
     Attributes:
         p_values: Dataset over ``series`` with one variable per test of single series.
-        overall: p-values of tests of all series together, and of the forecast bands.
+        overall: p-values of tests of all series together.
         rejected: "mode 3 memory", "mean" and the like, after Holm's correction.
         advice: what to try, the most useful first; empty where the model fits.
         innovations: (path, time, series), NaN where a row does not determine the modes.
@@ -401,22 +394,21 @@ def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: b
     sensors, observed = without_bad_sensors(law, everything)
     suite = suite_of(law, observed.at_observed_times(), whole, on_training_data)
     outliers, suite = suite.without_outliers()
-    results, bands = suite.run()
+    results = suite.run()
     if np.isfinite([sensors.p, outliers.p]).any():  # they may be in the law's residual variance
         results = [d for d in results if d.test not in ("outside the modes", "point noise")]
     results += [outliers, sensors]
     unit = suite.errors.unit
-    rejected = _holm(_named_p_values(results, bands, unit))
+    rejected = _holm(_named_p_values(results, unit))
     series = np.arange(1, suite.errors.z.shape[-1] + 1)
     alone = {d.test: ("series", d.p_series) for d in results if np.isfinite(d.p_series).any()}
     nothing = {"variance": ("series", np.full(len(series), np.nan))}
     overall = {d.test: d.p for d in results if np.isfinite(d.p)}
-    overall |= {str(band): band.p_value for band in bands}
     return ModelCheck(
         xr.Dataset(nothing | alone, coords={"series": series}),
         overall,
         rejected,
-        advise(suite, everything, results, bands, rejected),
+        advise(suite, everything, results, rejected),
         _at_all_times(suite.errors.z, observed),
         unit,
     )
@@ -435,15 +427,12 @@ def _at_all_times(z: Array, observed: Observed) -> Array:
     return out
 
 
-def _named_p_values(
-    results: list[TestResult], bands: list[Band], unit: str
-) -> list[tuple[float, str]]:
+def _named_p_values(results: list[TestResult], unit: str) -> list[tuple[float, str]]:
     """Every p-value with the name of its test."""
     alone = [
         (float(p), f"{unit} {n} {d.test}") for d in results for n, p in enumerate(d.p_series, 1)
     ]
-    together = [(d.p, d.test) for d in results]
-    return [*alone, *together, *((band.p_value, str(band)) for band in bands)]
+    return [*alone, *((d.p, d.test) for d in results)]
 
 
 def _holm(named: list[tuple[float, str]]) -> list[str]:
