@@ -87,6 +87,7 @@ class Series:
         scale: variance of the errors, 1 under the law.
         log_error: standard error of its logarithm that the estimate of the law alone makes.
         allowance: for what the law may be wrong by.
+        at_bound: the same of a decay at its bound of zero, which need not follow its own data.
     """
 
     at: Array
@@ -95,6 +96,7 @@ class Series:
     scale: float
     log_error: float
     allowance: EstimationErrorSpace
+    at_bound: EstimationErrorSpace | None = None
 
     @property
     def n(self) -> int:
@@ -172,14 +174,16 @@ def make_series(
         # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
         regress_each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
         floor = ROUNDING * float(np.linalg.norm(y * regress_each))
-    if uncertainty.on_training_data and index not in uncertainty.at_bound:
+    columns = np.nan_to_num(free[at])
+    at_bound = allowance(columns, x, root, floor) if index in uncertainty.at_bound else None
+    if uncertainty.on_training_data:
         root, floor = TRAINING_INFLATION * root, TRAINING_INFLATION * floor
-    error_space = allowance(np.nan_to_num(free[at]), x, root, floor)
+    error_space = allowance(columns, x, root, floor)
     e = error_space.whiten(y)
     left = float(e @ e) / (len(y) - error_space.out.shape[1])
     # Maximum likelihood divides by all errors, not by the degrees of freedom left.
     scale = float(y @ y) / len(y) if uncertainty.on_training_data else left
-    return Series(at, y, e / np.sqrt(left), scale, log_error, error_space)
+    return Series(at, y, e / np.sqrt(left), scale, log_error, error_space, at_bound)
 
 
 # ---------- Tests of one-step errors against the ways in which a law can be wrong
@@ -277,7 +281,7 @@ def decay(series: list[Series | None]) -> TestResult:
     p, gain = np.full(len(series), np.nan), 0.0
     for i, one in enumerate(series):
         if one is not None:
-            total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
+            total, k = (one.at_bound or one.allowance).shift(one.z / np.sqrt(one.scale))
             p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
             gain += max(0.5 * (total - k), 0.0)
     return TestResult("decay", p, gain=gain)

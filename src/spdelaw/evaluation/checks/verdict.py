@@ -83,7 +83,7 @@ def advise(
     causes = [d for d in hit if d.test.startswith(CAUSES)]
     grows = modes_without_decay(suite.law)
     causes += [d for d in hit if d.test == "decay" and grows]
-    causes = _explained(suite, observed, causes)
+    causes = _explained(suite, suite.errors.observed if observed.is_lazy else observed, causes)
     lines = [_cause_line(suite, d, rejected) for d in _one_of_each(causes)]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
     others = [d for d in hit if not d.test.startswith(CAUSES) and not (d.test == "decay" and grows)]
@@ -93,7 +93,7 @@ def advise(
 
 def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> list[TestResult]:
     """Causes with one that explains several in their place: rounding, a domain, a growing mode."""
-    unit, law = rounding_of(observed), suite.law
+    unit, law = rounding_of(observed) if causes else 0.0, suite.law
     for names, test in EXPLAINS.items():
         explained = [d for d in causes if d.test in names]
         if not explained:
