@@ -102,11 +102,13 @@ NAMED_ON_FILE = dict.fromkeys(
 _INTERVALS = "initial variances have intervals of standard errors"
 _SELECTED = "mean, initial state and noise are selected by fits around a mean"
 _TWO_PARTS = "the verdict tests what lies outside the modes, and says whether a departure matters"
-_CAUSES = "normality keeps its level; changes, seasons, outliers and missing terms are tested"
+_CAUSES = "normality keeps its level; changes, outliers and missing terms are tested, bands are not"
+_AT_BOUND = "a decay at its bound of zero is tested on training data as well"
 #: Beginnings of the results of these tests.
 _OF_CAUSES = (
     *(f"model_check.overall.{name}" for name in ("drift change", "noise change", "trend over")),
     *(f"model_check.overall.{name}" for name in ("season", "noise season", "outliers")),
+    *(f"model_check.overall.{level} % bands" for level in (50, 80, 95)),  # see `checks.impact`
     *(f"model_check.p_values.{name}" for name in ("normality", "trend over")),
     *(f"model_check.{name}" for name in ("advice", "rejected", "verdict")),
     *("advice", "verdict"),
@@ -195,6 +197,13 @@ CHANGED_TODAY: dict[str, str] = {
         for name in (*SCORED, "lazy_evaluate", "semilinear_evaluate", "semilinear_evaluate_ring")
         for prefix in ("card.", "search:card.")
         for part in _OF_CAUSES
+    },
+    "check_fits/card.model_check.overall.point noise": "errors with memory count less",
+    **{
+        f"{case}/{prefix}card.model_check.{part}": _AT_BOUND
+        for case in ("check_mean", "check_cubic")
+        for prefix in ("", "search:")
+        for part in ("p_values", "overall")
     },
     # A law with terms leaves its own terms free, not all that there are.
     **{f"semilinear_evaluate/card.model_check.{x}": _CAUSES for x in ("overall", "p_values")},

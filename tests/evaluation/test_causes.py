@@ -1,11 +1,22 @@
 """Advice names the cause, where and when, and one line that can be typed."""
 
+import dataclasses
+import inspect
+import re
+import shlex
+
 import numpy as np
 import pytest
 from benchmarks._calibration_kinds import POINTS, heat, uneven
+from benchmarks.calibration_advice import allen_cahn
+from typer.testing import CliRunner
 
 import spdelaw as sl
 from spdelaw.cli.messages import in_options
+from spdelaw.cli.shell import app
+from spdelaw.evaluation.checks import departures
+from spdelaw.evaluation.checks.suite import suite_of
+from spdelaw.evaluation.checks.verdict import CAUSES, _cause_line, _domain_text
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL, TIMES, STEP = sl.Interval(0, np.pi), np.linspace(0, 3, 61), 0.05
@@ -65,6 +76,32 @@ def front(seed, offset=0.0):
     return fields
 
 
+def sensor(kind):
+    """Noisy fields with one sensor that repeats a value, reads nothing or is off."""
+
+    def make(seed):
+        fields = simulated(seed, noise=0.1)
+        if kind == "stuck":
+            fields.values[:, 20:, 6] = fields.values[:, 20, None, 6]
+        elif kind == "dead":
+            fields.values[..., 6] = 0.0
+        else:
+            fields.values[..., 6] += 0.5
+        return fields
+
+    return make
+
+
+def growing(seed):
+    """Mode 1 grows at the rate 0.8."""
+    rng, fields = np.random.default_rng(seed), simulated(seed)
+    c, rows = rng.standard_normal(20), []
+    for _ in range(fields.sizes["time"]):
+        rows.append(c)
+        c = np.exp(0.8 * STEP) * c + np.sqrt(STEP) * rng.standard_normal(20)
+    return fields + np.stack(rows, 1)[..., None] * np.sin(POINTS)
+
+
 def advice(fields, n_modes=3, domain=INTERVAL, **words):
     return sl.evaluate(sl.fit(fields, domain, n_modes, **words), fields, tiers=()).advice
 
@@ -87,11 +124,36 @@ def advice(fields, n_modes=3, domain=INTERVAL, **words):
         ),
         (lambda s: halves(s, noise=4.0), 3, "the noise changes at time 3", "[3, 6]"),
         (lambda s: halves(s, drift=4.0), 3, "the drift changes at time 3", "[3, 6]"),
-        (lambda s: with_outliers(s, 0.0), 3, "outlier at path 3, time 1, x 1.571", "data[2].loc["),
-        (lambda s: with_outliers(s, 0.1), 3, "outlier at path 3, time 1, x 1.571", "data[2].loc["),
-        (lambda s: with_frame(s, 0.0), 3, "outlier at path 4, time 1.5:", "data[3].loc["),
-        (lambda s: with_frame(s, 0.1), 3, "outlier at path 4, time 1.5:", "data[3].loc["),
-        (lambda s: season(s, mean=1.5), 2, "a season of length 4 in the mean", "data.groupby("),
+        (
+            lambda s: with_outliers(s, 0.0),
+            3,
+            "outlier at path 3, time 1, x 1.571",
+            "data[2] = data[2].where(",
+        ),
+        (
+            lambda s: with_outliers(s, 0.1),
+            3,
+            "outlier at path 3, time 1, x 1.571",
+            "data[2] = data[2].where(",
+        ),
+        (
+            lambda s: with_frame(s, 0.0),
+            3,
+            "outlier at path 4, time 1.5:",
+            "data[3] = data[3].where(",
+        ),
+        (
+            lambda s: with_frame(s, 0.1),
+            3,
+            "outlier at path 4, time 1.5:",
+            "data[3] = data[3].where(",
+        ),
+        (
+            lambda s: season(s, mean=1.5),
+            2,
+            "a season of length 4 in the mean",
+            "data = data.groupby(",
+        ),
         (lambda s: season(s, noise=0.8), 2, "noise with a season of length 4", "Season(4, 4)"),
         (lambda s: uneven(20, 61, s), 3, "noise grows or shrinks with the state", "np.arcsinh("),
     ],
@@ -161,6 +223,93 @@ def test_a_law_with_terms_is_told_only_what_it_accepts(offset):
     assert not any(word in text for word in REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("make", "cause", "words"),
+    [
+        (sensor("stuck"), "the sensor at x 1.1781 errs by", {}),
+        (sensor("dead"), "the sensor at x 1.1781 always reads 0", {}),
+        (sensor("biased"), "the sensor at x 1.1781 is off by", {}),
+        (lambda s: (2 * simulated(s)).round() / 2, "rounded to 0.5", {"observation_noise": "none"}),
+        (lambda s: growing(s), "mode 1 does not decay: it grows", {}),
+    ],
+)
+def test_sensors_rounding_and_growth(make, cause, words):
+    assert cause in advice(make(0), **words)[0]
+
+
+def test_errors_of_sensors_with_memory_are_no_uneven_noise():
+    """Once "some points are noisier"; the law itself says that they last."""
+    fields, rng = simulated(0), np.random.default_rng(1)
+    e = rng.standard_normal(fields.shape)
+    for t in range(1, fields.sizes["time"]):
+        e[:, t] = 0.9 * e[:, t - 1] + np.sqrt(1 - 0.81) * e[:, t]
+    law = sl.fit(fields + 0.1 * e, INTERVAL, 3)
+    assert sl.evaluate(law, fields + 0.1 * e, tiers=()).check.fits
+    assert "errors of single sensors last" in str(law)
+
+
+def test_terms_of_fields_far_from_zero():
+    fields = allen_cahn()(np.random.default_rng(0)) + 300.0
+    lines = advice(fields, 8, sl.catalogue.allen_cahn(8).domain, terms=("u", "u^3"))
+    assert "the terms act on values around" in lines[0]
+    assert "prepare=sl.Preparation(anomalies='mean')" in lines[0]
+
+
+def remedy(line):
+    """The line of a sentence that can be typed: the option, and the Python."""
+    text = line.removesuffix(", try it").rpartition(" gains about ")[0]
+    text = re.search(r": ((?:--|data|[a-z_]+=).*)", text)[1]
+    return in_options(text), text.rpartition(", in Python ")[2]
+
+
+FIT_WORDS = {field.name for field in dataclasses.fields(sl.Model)} | {"terms"}
+PLACES = {
+    "outliers": "path 1, time 1.5, x 0.59: data[0] = data[0].where(~((abs(data.x - 0.59) < 1e-6)))",
+    "sensors": "x 0.59 errs by 3 where others err by 1: data = data.where(data.x != 0.59)",
+    "domain": _domain_text(sl.Interval(0.0, 4.0, "neumann")),
+    "bend": "u^2",
+    "point noise": "x 0.59",
+    "rounding": "0.5",
+    "growing mode": "mode 1",
+}
+
+
+@pytest.fixture(scope="module")
+def suite():
+    fields = simulated(0, 5)
+    law = sl.fit(fields, INTERVAL, 3, mean="zero").without_preparation_and_mean
+    return suite_of(law, law.observe(fields), law, True), fields
+
+
+CAUSES_WITH_LINE = [
+    *(name for name in CAUSES if name != "offset"),
+    *("domain", "rounding", "growing mode", "season of the year", "noise season of the year"),
+]
+
+
+@pytest.mark.parametrize("detail", [2.0, -2.0])
+@pytest.mark.parametrize("test", [*CAUSES_WITH_LINE, "offset"])
+def test_every_line_can_be_typed(suite, test, detail):
+    """In Python it runs; in the shell it is an option that the command reads."""
+    suite, fields = suite
+    suite = dataclasses.replace(suite, clock={"units": "days since 2001-01-01"})
+    result = departures.TestResult(
+        test, np.zeros(3), 0.0, 5.0, abs(detail), place=PLACES.get(test, "")
+    )
+    result = dataclasses.replace(result, detail=detail if test == "observation noise" else 2.0)
+    option, python = remedy(_cause_line(suite, result, []).text)
+    if python.startswith("data = ") or python.startswith("data["):
+        scope = {"sl": sl, "np": np, "data": fields.copy(deep=True)}
+        exec(python, scope)
+        assert scope["data"].dims == fields.dims
+        return
+    words = eval(f"dict({python})", {"sl": sl, "np": np})
+    assert words.keys() <= {*inspect.signature(sl.fit).parameters, *FIT_WORDS}
+    assert option.startswith("--")
+    told = CliRunner().invoke(app, ["fit", "no.nc", "--out", "a.law", *shlex.split(option)])
+    assert told.stderr.startswith("error: no.nc"), told.stderr  # all options were read
+
+
 def keyword(line):
     """The Python line of a sentence."""
     return line.partition(", in Python ")[2].partition(" gains about")[0]
@@ -186,7 +335,7 @@ def test_lines_can_be_typed():
     assert advice(data) == []
 
     data = season(0, mean=1.5)
-    line = advice(data, 2)[0].partition("together: ")[2].partition(" gains about")[0]
+    line = advice(data, 2)[0].partition("together: data = ")[2].partition(" gains about")[0]
     less = eval(line, np_sl | {"data": data})
     assert less.dims == data.dims
     assert not any("season" in text for text in advice(less, 2))

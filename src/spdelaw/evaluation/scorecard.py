@@ -73,9 +73,11 @@ class Scorecard:
     @property
     def verdict(self) -> str:
         """Does the model fit these data, and does it matter, in one line."""
-        if self.impact is None or self.check.fits or not self.check.is_checked:
+        hold = self.impact is None or self.impact.predictions_hold
+        if self.impact is None or not self.check.is_checked or (self.check.fits and hold):
             return self.check.verdict
-        hold = self.impact.predictions_hold
+        if self.check.fits:  # bands of a law with terms are Gaussian; little data give a poor law
+            return f"{self.check.verdict}; but {self.impact}"
         matters = "its predictions hold" if hold else "do not rely on its predictions"
         return f"{self.check.verdict}; {matters}: {self.impact}"
 

@@ -219,7 +219,7 @@ def score_tier(
     given = (tier, seed, observed.fields.sizes["time"], level, scale, rivals)
     std, weights = result["std"], weights_of(law, observed)
     if weights is not None and weights.ndim == 3:  # values held out have noise of their own
-        std = np.sqrt(result["std_field"] ** 2 + 1.0 / weights)
+        std = (result["std_field"] ** 2 + 1.0 / weights) ** 0.5
     parts = over_parts(_tier_tables, observed, [result["mean"], std], *given)
     bands = ScoreTable.added([bands for _, bands in parts])
     return _total(parts), bands._replace(sums=np.delete(bands.sums, 1, axis=1))

@@ -13,7 +13,7 @@ from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
-from spdelaw.evaluation.checks.errors import Errors, EstimationErrorSpace, Uncertainty, allowance
+from spdelaw.evaluation.checks.errors import EstimationErrorSpace, Uncertainty, allowance
 from spdelaw.processes.terms import bind
 
 # ---------- One series of errors, made white, and regressions on it
@@ -87,6 +87,7 @@ class Series:
         scale: variance of the errors, 1 under the law.
         log_error: standard error of its logarithm that the estimate of the law alone makes.
         allowance: for what the law may be wrong by.
+        at_bound: the same of a decay at its bound of zero, which need not follow its own data.
     """
 
     at: Array
@@ -95,6 +96,7 @@ class Series:
     scale: float
     log_error: float
     allowance: EstimationErrorSpace
+    at_bound: EstimationErrorSpace | None = None
 
     @property
     def n(self) -> int:
@@ -172,14 +174,16 @@ def make_series(
         # Changes of scale may cancel, as of a fast mode's decay and noise; their rounding does not.
         regress_each = np.abs(np.nan_to_num(growth[:, at])).T @ np.linalg.norm(root, axis=1)
         floor = ROUNDING * float(np.linalg.norm(y * regress_each))
+    columns = np.nan_to_num(free[at])
+    at_bound = allowance(columns, x, root, floor) if index in uncertainty.at_bound else None
     if uncertainty.on_training_data:
         root, floor = TRAINING_INFLATION * root, TRAINING_INFLATION * floor
-    error_space = allowance(np.nan_to_num(free[at]), x, root, floor)
+    error_space = allowance(columns, x, root, floor)
     e = error_space.whiten(y)
     left = float(e @ e) / (len(y) - error_space.out.shape[1])
     # Maximum likelihood divides by all errors, not by the degrees of freedom left.
     scale = float(y @ y) / len(y) if uncertainty.on_training_data else left
-    return Series(at, y, e / np.sqrt(left), scale, log_error, error_space)
+    return Series(at, y, e / np.sqrt(left), scale, log_error, error_space, at_bound)
 
 
 # ---------- Tests of one-step errors against the ways in which a law can be wrong
@@ -274,12 +278,13 @@ def variance(series: list[Series | None]) -> TestResult:
 
 def decay(series: list[Series | None]) -> TestResult:
     """Errors along the directions of the parameters, against what these may be wrong by."""
-    p = np.full(len(series), np.nan)
+    p, gain = np.full(len(series), np.nan), 0.0
     for i, one in enumerate(series):
         if one is not None:
-            total, k = one.allowance.shift(one.z / np.sqrt(one.scale))
+            total, k = (one.at_bound or one.allowance).shift(one.z / np.sqrt(one.scale))
             p[i] = scipy.special.fdtrc(k, one.n - k, total / k) if k else np.nan
-    return TestResult("decay", p)
+            gain += max(0.5 * (total - k), 0.0)
+    return TestResult("decay", p, gain=gain)
 
 
 def memory(series: list[Series | None], z: Array) -> TestResult:
@@ -459,110 +464,6 @@ def regress_squares(test: str, series: list[Series | None], columns: Columns) ->
         explained, k = float(((basis.T @ y) ** 2).sum()), basis.shape[1]
         regressions.append(RegressionSums(explained, float(y @ y) - explained, k, one.n - 1 - k))
     return regression(test, regressions)
-
-
-# ---------- Coverage of forecast bands: errors of windows of 1, 4 and 16 steps
-#
-# The error of an h-step forecast of a mode is ``sum_j a^(h-1-j) e_j`` of its one-step errors, which
-# for windows side by side are independent and, in units of their deviation, standard normal. So the
-# number inside a band of level p is binomial. An estimated law moves it by
-# ``n q f(q) dlog v / dtheta`` at the edge q of the band, with v the variance of the windows: the
-# number is then taken as beta-binomial, with the variance that this adds.
-
-
-LEVELS = (0.5, 0.8, 0.95)
-WINDOW_STEPS = (1, 4, 16)
-#: Fewest windows, and fewest steps of the training data for each step of a window.
-FEWEST_WINDOWS, TRAINING_STEPS = 40, 20
-
-
-class Band(NamedTuple):
-    """How many windows of ``steps`` a band of ``level`` held."""
-
-    steps: int
-    level: float
-    share: float
-    p_value: float
-
-    def __str__(self) -> str:
-        """In words."""
-        ahead = "1 step" if self.steps == 1 else f"{self.steps} steps"
-        return f"{100 * self.level:g} % bands {ahead} ahead hold {100 * self.share:.0f} %"
-
-
-def band_tests(errors: Errors, decay: Array, uncertainty: Uncertainty) -> list[Band]:
-    """Shares inside bands at all horizons that the data have.
-
-    Args:
-        errors: one-step errors.
-        decay: factor of each series over a step, (series,).
-        uncertainty: of the parameters.
-    """
-    bands, n_times = [], errors.z.shape[1]
-    for steps in WINDOW_STEPS:
-        if steps > 1 and (steps > n_times // 4 or steps * TRAINING_STEPS > uncertainty.n_train):
-            break
-        w = windows(errors.z, decay, steps)
-        change = errors.slopes - errors.z * errors.growth
-        slopes = np.stack([windows(x, decay, steps, errors.z) for x in change] or [w[:0]])
-        n = int((~np.isnan(w)).sum())
-        if n < FEWEST_WINDOWS:
-            break
-        moved, bias = _log_variance_shift(w, slopes, uncertainty)
-        bands += [_band_test(w, n, steps, level, moved, bias) for level in LEVELS]
-    return bands
-
-
-def windows(x: Array, decay: Array, steps: int, like: Array | None = None) -> Array:
-    """Weighted sums over windows side by side, of unit variance for white x; (window, series).
-
-    NaN where a step is missing, in ``like`` or in x itself.
-    """
-    n_windows = (x.shape[1] - 1) // steps
-    last = 1 + n_windows * steps
-    cut = x[:, 1:last].reshape(len(x), n_windows, steps, -1)
-    weights = decay ** np.arange(steps - 1, -1, -1)[:, None]
-    weights = weights / np.linalg.norm(weights, axis=0)
-    total = (cut * weights).sum(2).reshape(-1, x.shape[-1])
-    if like is None:
-        return total
-    return np.where(np.isnan(windows(like, decay, steps)), np.nan, total)
-
-
-def _log_variance_shift(w: Array, slopes: Array, uncertainty: Uncertainty) -> tuple[Array, float]:
-    """How the mean over windows of half their log variance moves with the parameters.
-
-    First order, (free,), and the mean of second order that uncertain parameters add.
-    """
-    complete = ~np.isnan(w)
-    n = complete.sum(0)
-    if uncertainty.roots is None:
-        return np.full(1, np.sqrt(0.5 / uncertainty.n_train / max((n > 0).sum(), 1))), 0.0
-    filled, x = np.where(complete, w, 0.0), np.where(complete, slopes, 0.0)
-    slope = np.einsum("ws,jws->js", filled, x)
-    second = np.einsum("iws,jws,isf,jsf->", x, x, uncertainty.roots, uncertainty.roots)
-    return np.einsum("js,jsf->f", slope, uncertainty.roots) / n.sum(), 0.5 * float(second) / n.sum()
-
-
-def _band_test(w: Array, n: int, steps: int, level: float, moved: Array, bias: float) -> Band:
-    edge = float(scipy.special.ndtri(0.5 + 0.5 * level))
-    inside = int((np.abs(w[~np.isnan(w)]) <= edge).sum())
-    density = np.exp(-0.5 * edge**2) / np.sqrt(2.0 * np.pi)
-    shift = (2.0 * edge * density) ** 2 * (float(moved @ moved) + bias**2)
-    return Band(steps, level, inside / n, _beta_binomial(inside, n, level, shift))
-
-
-def _beta_binomial(k: int, n: int, p: float, variance: float) -> float:
-    """Two-sided p-value of k of n where the share itself has mean p and a variance."""
-    from scipy import stats  # slow to import, and needed here only
-
-    variance = min(variance, 0.5 * p * (1.0 - p))
-    if variance < 1e-3 * p * (1.0 - p) / n:
-        law = stats.binom(n, p)
-    else:
-        total = p * (1.0 - p) / variance - 1.0
-        law = stats.betabinom(n, p * total, (1.0 - p) * total)
-    return float(min(1.0, 2.0 * min(law.cdf(k), law.sf(k - 1))))
 
 
 # ---------- Terms of a nonlinear drift: projections ``<g(u), h_n>`` of powers and products

@@ -40,6 +40,8 @@ Array = np.ndarray
 RELATIVE_CHANGE = 1e-4
 #: Steps of a mode without noise, relative to those of the largest one.
 STEP_ROUNDING = 1e-7
+#: Decay over the whole record that is none.
+NO_DECAY = 1e-3
 
 
 class Errors(NamedTuple):
@@ -292,11 +294,13 @@ class Uncertainty(NamedTuple):
         n_train: one-step errors per series that the law was learned from.
         on_training_data: whether the law was learned from these data, which it then follows along
             the directions of its parameters.
+        at_bound: series whose decay is at its bound of zero, which need not follow the data.
     """
 
     roots: Array | None
     n_train: int
     on_training_data: bool = False
+    at_bound: tuple[int, ...] = ()
 
 
 def uncertainty(law: Law, n_series: int, unit: str, on_training_data: bool) -> Uncertainty:
@@ -315,8 +319,16 @@ def uncertainty(law: Law, n_series: int, unit: str, on_training_data: bool) -> U
     parts = [decay, strength]
     if law.observation_variance.any():
         parts.append(_observation_rows(table, columns, space.n_modes))
-    roots = np.stack(parts)
-    return Uncertainty(_limit_decay_precision(roots, law)[:, :n_series], n_train, on_training_data)
+    roots = _limit_decay_precision(np.stack(parts), law)[:, :n_series]
+    return Uncertainty(roots, n_train, on_training_data, modes_without_decay(law))
+
+
+def modes_without_decay(law: Law) -> tuple[int, ...]:
+    """Modes whose decay is at its bound of zero, from 0 on."""
+    if not isinstance(law.dynamics, Linear):
+        return ()
+    decay = operators.diagonal(law.dynamics.drift)[: law.n_modes] * np.ptp(law.times)
+    return tuple(np.flatnonzero(decay < NO_DECAY).tolist())
 
 
 def _limit_decay_precision(roots: Array, law: Law) -> Array:

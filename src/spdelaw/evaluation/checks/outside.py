@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from spdelaw.data.clock import to_dates
+from spdelaw.data.layout import ORIGINAL
 from spdelaw.data.observed import Observed
 from spdelaw.data.quality import bad_sensors
 from spdelaw.domains.box import Box
@@ -174,10 +176,8 @@ def without_bad_sensors(law: Law, observed: Observed) -> tuple[TestResult, Obser
     labels = ", ".join(f"{name} {x:.5g}" for name, x in point_label(observed, m).items())
     keep = np.array([m not in bad for m in range(len(observed.points))])
     gain = float(np.isfinite(observed.values[..., ~keep]).sum())
-    near = " & ".join(
-        f"(abs(data.{name} - {x:.9g}) < 1e-6)" for name, x in point_label(observed, m).items()
-    )
-    place = f"{labels} {bad[m].split(' (')[0]}: data.where(~({near}))"
+    near = " & ".join(_is_near(name, x) for name, x in point_label(observed, m).items())
+    place = f"{labels} {bad[m].split(' (')[0]}: data = data.where(~({near}))"
     result = TestResult("sensors", np.zeros(0), 0.0, gain, len(bad), len(bad), place)
     return result, observed.at_points(keep)
 
@@ -299,21 +299,41 @@ def _is_outlier(size: Array, n: int) -> Array:
 
 
 def _label(observed: Observed, path: int, time: int, point: int | None) -> str:
-    """``path 4, time 1.5, x 0.59: data[3].loc[{'time': 1.5, 'x': 0.59}] = np.nan``."""
-    clock = np.broadcast_to(observed.times, observed.values.shape[:2])
-    where = {"time": float(clock[path, time])} | point_label(observed, point)
-    line = f"data{f'[{path}]' if observed.n_paths > 1 else ''}.loc[{where}] = np.nan"
-    return (
-        ", ".join([f"path {path + 1}", *(f"{k} {v:.4g}" for k, v in where.items())]) + f": {line}"
-    )
+    """``path 4, time 1.5, x 0.59: data[3] = data[3].where(~(...))``."""
+    moment = float(np.broadcast_to(observed.times, observed.values.shape[:2])[path, time])
+    date, where = time_text(observed, moment), point_label(observed, point)
+    at = _is_near("time", moment)
+    at = f"(data.time == np.datetime64('{date}'))" if is_dated(observed) else at
+    conditions = [at, *(_is_near(name, x) for name, x in where.items())]
+    one = f"data[{path}]" if observed.n_paths > 1 else "data"
+    place = [f"path {path + 1}", f"time {date}", *(f"{k} {v:.4g}" for k, v in where.items())]
+    return f"{', '.join(place)}: {one} = {one}.where(~({' & '.join(conditions)}))"
+
+
+def _is_near(name: str, x: float) -> str:
+    return f"(abs(data.{name} - {x:.9g}) < {1e-6 * max(abs(x), 1.0):.0e})"
+
+
+def time_text(observed: Observed, time: float) -> str:
+    """A time as the data have it, a number or a date."""
+    if not is_dated(observed):
+        return f"{time:.4g}"
+    date = str(to_dates(np.array([time]), observed.fields["time"].attrs)[0])
+    return date[:16].replace(" ", "T").removesuffix("T00:00")
+
+
+def is_dated(observed: Observed) -> bool:
+    """Whether times are dates."""
+    return " since " in str(observed.fields["time"].attrs.get("units", ""))
 
 
 def point_label(observed: Observed, point: int | None) -> dict[str, float]:
-    """Coordinates of a point by name."""
+    """Coordinates of a point, by the names that the data have for them."""
     if point is None:
         return {}
-    values = np.atleast_1d(observed.points[point]).tolist()
-    return dict(zip(observed.domain.dims, values, strict=False))
+    coords = observed.fields.isel({observed.fields.dims[-1]: point}).coords
+    names = [name for name in observed.domain.dims if name in coords]
+    return {str(coords[n].attrs.get(ORIGINAL, n)): float(coords[n]) for n in names}
 
 
 # ---------- Domains whose modes leave less outside
@@ -330,8 +350,10 @@ def better_domain(
     """The interval or box, with as many modes, that leaves least outside, and the nats gained."""
     if not isinstance(law.domain, Interval | Box):
         return None
-    points, size = observed.points, float(np.nanmean(observed.values**2))
-    left = {}
+    # The mean of the law lies in its modes, and has been taken off.
+    centred = observed.values - np.nanmean(observed.values, (0, 1))
+    observed, points = observed._replace(values=centred), observed.points
+    size, left = float(np.nanmean(centred**2)), {}
     for domain in [law.domain, *_domains_like(law.domain, points)]:
         basis = domain.eigenfunctions(points, law.n_modes)
         squares = outside_squares(basis, observed, 1.0)

@@ -14,10 +14,8 @@ from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks import departures
 from spdelaw.evaluation.checks.departures import (
     POWERS,
-    Band,
     Series,
     TestResult,
-    band_tests,
     make_series,
     nonlinear_terms,
     projections,
@@ -93,10 +91,10 @@ class Suite:
         observed = observed._replace(values=np.where(values, np.nan, observed.values))
         return test, dataclasses.replace(self, errors=self.errors._replace(z=z, observed=observed))
 
-    def run(self) -> tuple[list[TestResult], list[Band]]:
-        """All departures, and the bands."""
+    def run(self) -> list[TestResult]:
+        """All departures."""
         series, z = self.series, self.errors.z
-        results = [
+        return [
             departures.variance(series),
             departures.decay(series),
             departures.memory(series, z),
@@ -105,9 +103,8 @@ class Suite:
             *self._couplings(),
             *self._nonlinearity(),
             *self._observation_noise(),
+            *outside(self.law, self.errors.observed, z.shape[-1]),
         ]
-        results += outside(self.law, self.errors.observed, z.shape[-1])
-        return results, band_tests(self.errors, self._decay_factors, self.uncertainty)
 
     # ---------- Regressors
 

@@ -12,14 +12,20 @@ import xarray as xr
 from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
-from spdelaw.evaluation.checks.departures import FEWEST, Band, TestResult, lag_one
-from spdelaw.evaluation.checks.outside import better_domain, rounding_of, without_bad_sensors
+from spdelaw.evaluation.checks.departures import FEWEST, TestResult, lag_one
+from spdelaw.evaluation.checks.errors import modes_without_decay
+from spdelaw.evaluation.checks.outside import (
+    better_domain,
+    is_dated,
+    rounding_of,
+    time_text,
+    without_bad_sensors,
+)
 from spdelaw.evaluation.checks.over_time import DAYS, YEAR
 from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
-from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 
@@ -53,12 +59,10 @@ OF_THE_DOMAIN = ("outside the modes", "correlation", "coupling", "point noise", 
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
 #: modes of another domain, a mode that grows under a law without growth.
 EXPLAINS = {
-    (*OF_THE_DOMAIN, "observation noise", "noise change", "drift change"): "rounding",
+    (*OF_THE_DOMAIN, "observation noise", "noise change", "noise season"): "rounding",
     (*OF_THE_DOMAIN, "sensors"): "domain",
-    ("bend", "growth", "observation noise", "drift change"): "growing mode",
+    ("bend", "growth", "observation noise", "drift change", "decay"): "growing mode",
 }
-#: Decay over the whole record that is none.
-NO_DECAY = 1e-3
 #: Remedies that a law with terms refuses.
 REFUSED_BESIDE_TERMS = ("drift=", "noise=", "mean=", "season=", "observation_noise='per_point'")
 
@@ -71,31 +75,25 @@ class Line(NamedTuple):
 
 
 def advise(
-    suite: Suite,
-    observed: Observed,
-    results: list[TestResult],
-    bands: list[Band],
-    rejected: list[str],
+    suite: Suite, observed: Observed, results: list[TestResult], rejected: list[str]
 ) -> list[str]:
     """Sentences, the most useful first; ``observed`` still has bad sensors."""
     names, unit = set(rejected), suite.errors.unit
     hit = [d for d in results if d.test in names or _rejected_series(d, rejected, unit)]
     causes = [d for d in hit if d.test.startswith(CAUSES)]
-    causes = _explained(suite, observed, causes)
+    grows = modes_without_decay(suite.law)
+    causes += [d for d in hit if d.test == "decay" and grows]
+    causes = _explained(suite, suite.errors.observed if observed.is_lazy else observed, causes)
     lines = [_cause_line(suite, d, rejected) for d in _one_of_each(causes)]
     lines.sort(key=lambda line: (REMEDY in line.text, line.gain), reverse=True)
-    others = [d for d in hit if not d.test.startswith(CAUSES)]
+    others = [d for d in hit if not d.test.startswith(CAUSES) and not (d.test == "decay" and grows)]
     lines += [_line_without_cause(suite, d, rejected, bool(lines)) for d in others]
-    missed_bands = [str(band) for band in bands if str(band) in names]
-    if missed_bands:
-        text = f"bands do not hold what they say: {missed_bands[0]}"
-        lines.append(Line(0.0, text if lines else f"{text}; {_transform(suite)}"))
     return [line.text for line in lines]
 
 
 def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> list[TestResult]:
     """Causes with one that explains several in their place: rounding, a domain, a growing mode."""
-    unit, law = rounding_of(observed), suite.law
+    unit, law = rounding_of(observed) if causes else 0.0, suite.law
     for names, test in EXPLAINS.items():
         explained = [d for d in causes if d.test in names]
         if not explained:
@@ -108,19 +106,16 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
             if better is not None:
                 place, gain = _domain_text(better[0]), better[1]
         elif all(d.test != "bend" for d in explained):
-            place = _modes_without_decay(law)
+            place = _growing_modes(law)
         if place:
             others = [d for d in causes if d not in explained]
             return [*others, TestResult(test, np.zeros(0), 0.0, gain, unit, place=place)]
     return causes
 
 
-def _modes_without_decay(law: Law) -> str:
-    """``mode 1`` where decays are at their bound of zero; empty where none is."""
-    if not isinstance(law.dynamics, Linear):
-        return ""
-    decay = operators.diagonal(law.dynamics.drift)[: law.n_modes] * np.ptp(law.times)
-    return ", ".join(f"mode {n + 1}" for n in np.flatnonzero(decay < NO_DECAY))
+def _growing_modes(law: Law) -> str:
+    """``mode 1, mode 2`` of a law whose decays are at their bound of zero."""
+    return ", ".join(f"mode {n + 1}" for n in modes_without_decay(law))
 
 
 def _one_of_each(causes: list[TestResult]) -> list[TestResult]:
@@ -204,10 +199,13 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return _season_cause(suite, d, where)
     if test.endswith("change"):
         what = "drift" if test.startswith("drift") else "noise"
-        last = float(np.max(suite.errors.observed.times))
-        shell = f"--select time={d.detail:.6g}:{last:.6g}"
-        python = f"prepare=sl.Preparation(select={{'time': [{d.detail:.6g}, {last:.6g}]}})"
-        return f"the {what} changes at time {d.detail:.4g}", f"{shell}, in Python {python}"
+        observed = suite.errors.observed
+        start, end = (time_text(observed, t) for t in (d.detail, float(np.max(observed.times))))
+        line = f"data = data.sel(time=slice('{start}', '{end}'))"
+        if not is_dated(observed):
+            python = f"prepare=sl.Preparation(select={{'time': [{start}, {end}]}})"
+            line = f"--select time={start}:{end}, in Python {python}"
+        return f"the {what} changes at time {start}", line
     if test == "coupling":
         return f"other modes drive {where}", "drift='dense'"
     if test == "correlation":
@@ -233,7 +231,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has = law.dynamics.terms if isinstance(law.dynamics, Reacting) else ("u",)
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
-        grows = _modes_without_decay(law)
+        grows = _growing_modes(law)
         cause = f"{grows} does not decay: it grows, or " if grows else ""
         cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
@@ -253,8 +251,9 @@ def _season_cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         return f"{cause} in the mean of {where}", f"prepare=sl.Preparation(anomalies='{word}')"
     step = suite.errors.observed.step
     phase = f"(data.time / {step:.6g}).round() % {max(2, round(length / step))}"
-    mean = "lambda part: part - part.mean(('path', 'time'))"
-    return f"{cause} in the mean of {where}", f"data.groupby({phase}).map({mean})"
+    dims = "('path', 'time')" if suite.errors.observed.n_paths > 1 else "'time'"
+    line = f"data = data.groupby({phase}).map(lambda part: part - part.mean({dims}))"
+    return f"{cause} in the mean of {where}", line
 
 
 def _line_without_cause(suite: Suite, d: TestResult, rejected: list[str], explained: bool) -> Line:
@@ -285,7 +284,7 @@ def _more_modes(law: Law) -> str:
 def _transform(suite: Suite) -> str:
     """``asinh(u / s)`` makes noise even whose deviation is ``sqrt(s^2 + u^2)``."""
     size = np.sqrt(np.nanmean(suite.errors.observed.values**2))
-    return f"np.arcsinh(data / {size:.3g})"
+    return f"data = np.arcsinh(data / {size:.3g})"
 
 
 def _terms_text(terms: tuple[str, ...]) -> str:
@@ -310,9 +309,10 @@ def _nats(gain: float) -> str:
 # ---------- The verdict: all tests joined by Holm's method
 #
 # One-step errors of the data under the law should be independent standard normals, up to what the
-# estimate of the law may be wrong by (`checks.errors`). Tests against the ways of being wrong and
-# of the forecast bands (`checks.departures`) are joined by Holm's method: the chance of any
-# false alarm stays below the stated rate, whatever the sizes of training and test data.
+# estimate of the law may be wrong by (`checks.errors`). Tests against the ways of being wrong
+# (`checks.departures`) are joined by Holm's method: the chance of any false alarm stays below the
+# stated rate, whatever the sizes of training and test data. Bands of held-out values are judged by
+# their size, not by a test (`checks.impact`).
 
 
 Array = np.ndarray
@@ -329,7 +329,7 @@ class ModelCheck:
 
     Attributes:
         p_values: Dataset over ``series`` with one variable per test of single series.
-        overall: p-values of tests of all series together, and of the forecast bands.
+        overall: p-values of tests of all series together.
         rejected: "mode 3 memory", "mean" and the like, after Holm's correction.
         advice: what to try, the most useful first; empty where the model fits.
         innovations: (path, time, series), NaN where a row does not determine the modes.
@@ -394,22 +394,21 @@ def check_observed(law: Law, observed: Observed, whole: Law, on_training_data: b
     sensors, observed = without_bad_sensors(law, everything)
     suite = suite_of(law, observed.at_observed_times(), whole, on_training_data)
     outliers, suite = suite.without_outliers()
-    results, bands = suite.run()
+    results = suite.run()
     if np.isfinite([sensors.p, outliers.p]).any():  # they may be in the law's residual variance
         results = [d for d in results if d.test not in ("outside the modes", "point noise")]
     results += [outliers, sensors]
     unit = suite.errors.unit
-    rejected = _holm(_named_p_values(results, bands, unit))
+    rejected = _holm(_named_p_values(results, unit))
     series = np.arange(1, suite.errors.z.shape[-1] + 1)
     alone = {d.test: ("series", d.p_series) for d in results if np.isfinite(d.p_series).any()}
     nothing = {"variance": ("series", np.full(len(series), np.nan))}
     overall = {d.test: d.p for d in results if np.isfinite(d.p)}
-    overall |= {str(band): band.p_value for band in bands}
     return ModelCheck(
         xr.Dataset(nothing | alone, coords={"series": series}),
         overall,
         rejected,
-        advise(suite, everything, results, bands, rejected),
+        advise(suite, everything, results, rejected),
         _at_all_times(suite.errors.z, observed),
         unit,
     )
@@ -428,15 +427,12 @@ def _at_all_times(z: Array, observed: Observed) -> Array:
     return out
 
 
-def _named_p_values(
-    results: list[TestResult], bands: list[Band], unit: str
-) -> list[tuple[float, str]]:
+def _named_p_values(results: list[TestResult], unit: str) -> list[tuple[float, str]]:
     """Every p-value with the name of its test."""
     alone = [
         (float(p), f"{unit} {n} {d.test}") for d in results for n, p in enumerate(d.p_series, 1)
     ]
-    together = [(d.p, d.test) for d in results]
-    return [*alone, *together, *((band.p_value, str(band)) for band in bands)]
+    return [*alone, *((d.p, d.test) for d in results)]
 
 
 def _holm(named: list[tuple[float, str]]) -> list[str]:
