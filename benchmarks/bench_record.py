@@ -61,7 +61,9 @@ def record(folder: Path) -> xr.DataArray:
 
 
 def fit(folder: Path) -> None:
-    sl.fit(record(folder), DOMAIN, N_MODES, mean="zero", nuisance=0).save(folder / "record.law", overwrite=True)
+    sl.fit(record(folder), DOMAIN, N_MODES, mean="zero", nuisance=0).save(
+        folder / "record.law", overwrite=True
+    )
 
 
 def reconstruct(folder: Path) -> None:
