@@ -454,7 +454,8 @@ def test_8_a_forged_law_of_any_schema_is_refused(tmp_path, laws, schema):
 
 @pytest.mark.parametrize("scale", [1e110, 1e150, 1e200, 1e300])
 def test_8_values_whose_squares_overflow_are_refused(laws, scale):
-    for verb in (laws[0].log_likelihood, laws[0].reconstruct, lambda d: sl.evaluate(laws[0], d)):  # fmt: skip
+    law = laws[0]
+    for verb in (law.log_likelihood, law.reconstruct, lambda d: sl.evaluate(law, d)):
         with pytest.raises(DataError, match="1e\\+100"):
             verb(heat() * scale)
     with pytest.raises(SpdeLawError, match="Fix"):  # an overflow, or no finite likelihood
