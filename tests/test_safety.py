@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 import warnings
+from pathlib import Path
 
+import h5netcdf
+import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 import spdelaw as sl
+from spdelaw.data.io.files import has_fields, read_dataset
 from spdelaw.data.io.records import content_digest, sealed
-from spdelaw.errors import FileError, SpdeLawError, SpdeLawWarning
+from spdelaw.data.io.safe_files import read_regular
+from spdelaw.errors import DataError, FileError, SpdeLawError, SpdeLawWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 HEAT = sl.catalogue.heat(n_modes=2)
@@ -329,3 +338,269 @@ def test_6_an_output_that_is_an_input_is_refused(tmp_path, laws, shell, how):
     assert code == 2, err
     assert "input" in err or "reads" in err
     assert data.read_bytes() == content
+
+
+# -- 7: data of other files -----------------------------------------------------------
+
+
+def plain_nc(path):
+    """A NetCDF file as another program writes it."""
+    heat().to_dataset(name="u").to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def external(path, secret):
+    with h5py.File(path, "r+") as file:
+        del file["u"]
+        file.create_dataset("u", (10, 6, 9), "f8", external=[(str(secret), 0, 4320)])
+        for i, name in enumerate(("path", "time", "x")):
+            if name in file:
+                file["u"].dims[i].attach_scale(file[name])
+
+
+def virtual(path, secret):
+    with h5py.File(secret.with_suffix(".h5"), "w") as other:
+        other["s"] = np.ones((10, 6, 9))
+    layout = h5py.VirtualLayout((10, 6, 9), "f8")
+    layout[:] = h5py.VirtualSource(str(secret.with_suffix(".h5")), "s", (10, 6, 9))
+    with h5py.File(path, "r+") as file:
+        del file["u"]
+        file.create_virtual_dataset("u", layout)
+
+
+def linked(path, secret):
+    with h5py.File(secret.with_suffix(".h5"), "w") as other:
+        other["s"] = np.ones((10, 6, 9))
+    with h5py.File(path, "r+") as file:
+        del file["u"]
+        file["u"] = h5py.ExternalLink(str(secret.with_suffix(".h5")), "s")
+
+
+@pytest.mark.parametrize("make", [external, virtual, linked])
+def test_7_hdf5_does_not_bring_in_other_files(tmp_path, make):
+    """At db23711 the bytes of any file could become values."""
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(np.ones(540).tobytes())
+    path = plain_nc(tmp_path / "a.nc")
+    make(path, secret)
+    for look in (sl.read, read_dataset, has_fields):
+        with pytest.raises(FileError, match="allow_external"):
+            look(path)
+
+
+def test_7_external_data_can_be_allowed(tmp_path):
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(np.ones(540).tobytes())
+    path = plain_nc(tmp_path / "a.nc")
+    external(path, secret)
+    assert (sl.read(path, allow_external=True) == 1.0).all()
+
+
+def test_7_links_in_a_zarr_directory_are_not_followed(tmp_path):
+    pytest.importorskip("zarr")
+    path = tmp_path / "a.zarr"
+    heat().to_dataset(name="u").to_zarr(path, consolidated=False)
+    chunk = path / "u" / "c" / "0" / "0" / "0"
+    chunk.rename(tmp_path / "secret")
+    chunk.symlink_to(tmp_path / "secret")
+    with pytest.raises(FileError, match="allow_external"):
+        sl.read(path)
+    assert sl.read(path, allow_external=True).equals(heat())
+
+
+# -- 8: tracebacks --------------------------------------------------------------------
+
+
+def test_8_a_cut_chunk_of_an_ordinary_zarr_is_named(tmp_path, shell):
+    pytest.importorskip("zarr")
+    path = tmp_path / "a.zarr"
+    heat().to_dataset(name="u").to_zarr(path, consolidated=False)
+    chunk = path / "u" / "c" / "0" / "0" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:40])
+    with pytest.raises(FileError):
+        sl.read(path)
+    for words in (["info", path], ["fit", path, "--modes", "1", "--out", tmp_path / "a.law"]):
+        code, _, err = shell(*words)
+        assert (code, "Traceback" in err) == (2, False), err
+
+
+def test_8_huge_numbers_and_deep_nesting_in_files(tmp_path, laws, shell):
+    sl.write(heat(), tmp_path / "a.nc")
+    laws[0].save(tmp_path / "a.law")
+    (tmp_path / "fit.yaml").write_text(f"modes: {'9' * 5000}\nseed: {'9' * 5000}\n")
+    (tmp_path / "skill.json").write_text("[" * 200_000)
+    (tmp_path / "engine.yaml").write_text(f"epochs: {'9' * 5000}\n")
+    out = ["--out", tmp_path / "b.law"]
+    for words in (
+        ["fit", tmp_path / "a.nc", "--config", tmp_path / "fit.yaml", *out],
+        ["fit", tmp_path / "a.nc", "--modes", "9" * 5000, *out],
+        ["report", tmp_path / "a.law", tmp_path / "a.nc", "--skill", tmp_path / "skill.json",
+         "--out", tmp_path / "r.html"],
+    ):  # fmt: skip
+        code, _, err = shell(*words)
+        assert (code, "Traceback" in err) == (2, False), err[-500:]
+    with pytest.raises(FileError, match="YAML"):
+        sl.Amortized(tmp_path / "engine.yaml")
+
+
+@pytest.mark.parametrize("schema", [1, 2, True, 99, None, "1", [1]])
+def test_8_a_forged_law_of_any_schema_is_refused(tmp_path, laws, schema):
+    laws[0].save(tmp_path / "a.law")
+    arrays = (tmp_path / "a.law" / "arrays.safetensors").read_bytes()
+    forge(tmp_path / "a.law" / "law.json", lambda d: d.update(schema=schema), arrays)
+    with pytest.raises(SpdeLawError):
+        sl.load(tmp_path / "a.law")
+
+
+@pytest.mark.parametrize("scale", [1e110, 1e150, 1e200, 1e300])
+def test_8_values_whose_squares_overflow_are_refused(laws, scale):
+    law = laws[0]
+    for verb in (law.log_likelihood, law.reconstruct, lambda d: sl.evaluate(law, d)):
+        with pytest.raises(DataError, match="1e\\+100"):
+            verb(heat() * scale)
+    with pytest.raises(SpdeLawError, match="Fix"):  # an overflow, or no finite likelihood
+        sl.fit(heat() * scale, HEAT.domain, 2)
+
+
+def test_8_tiny_fields_with_gaps_are_fitted_or_refused():
+    """At db23711 10 of 150 such fields ended in IndexError."""
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        shape = rng.integers(1, (4, 6, 6))
+        values = np.where(
+            rng.random(shape) < rng.choice([0.2, 0.5, 0.8]), np.nan, rng.random(shape)
+        )
+        coords = {"time": np.arange(shape[1]) * 1.0, "x": np.linspace(0.3, 2.8, shape[2])}
+        data = xr.DataArray(values, coords, ("path", "time", "x"))
+        with contextlib.suppress(SpdeLawError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sl.fit(data, HEAT.domain, int(rng.integers(1, 4)))
+
+
+WRONG_CALLS = [
+    (lambda law, data: sl.evaluate(law, data, level=1e30), "probability"),
+    (lambda law, data: sl.evaluate(law, data, max_paths="ten"), "positive integer"),
+    (lambda law, data: sl.Matern(length=-1), "above 0"),
+    (lambda law, data: sl.Matern(length="long"), "finite number|above 0"),
+    (lambda law, data: sl.White(-1.0), "at least 0"),
+    (lambda law, data: sl.LogNormal(0.0, 1.0), "above 0"),
+    (lambda law, data: sl.fit(data, "interval"), "AbstractDomain"),
+    (lambda law, data: sl.fit(data, HEAT.domain, 2, seed=-1), "non-negative integer"),
+    (lambda law, data: sl.fit(data, HEAT.domain, 10**30), "up to"),
+    (lambda law, data: sl.simulate(HEAT, 2, progress=3), "a function"),
+    (lambda law, data: sl.load(3), "text or a path"),
+    (lambda law, data: law.save(None), "text or a path"),
+    (lambda law, data: law.sample(2, seed=0.5), "non-negative integer"),
+    (lambda law, data: sl.read("a.nc", lazy=np.zeros(2)), "True or False"),
+    (lambda law, data: sl.Preparation(select=3), "a dict"),
+    (lambda law, data: sl.compare(law, "law"), "a Law"),
+    (lambda law, data: sl.catalogue.heat(n_modes="many"), "positive integer"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG_CALLS)))
+def test_8_wrong_arguments_are_refused_in_words(laws, number):
+    call, word = WRONG_CALLS[number]
+    with pytest.raises(SpdeLawError, match=word):
+        call(laws[0], heat())
+
+
+# -- 9: hangs and memory --------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_9_pipes_and_devices_are_not_read(tmp_path, laws, shell):
+    sl.write(heat(), tmp_path / "a.nc")
+    laws[0].save(tmp_path / "a.law")
+    os.mkfifo(tmp_path / "pipe")
+    for special in (tmp_path / "pipe", "/dev/zero"):
+        for words in (["fit", tmp_path / "a.nc", "--config", special, "--out", tmp_path / "b.law"],
+                      ["report", tmp_path / "a.law", tmp_path / "a.nc", "--skill", special,
+                       "--out", tmp_path / "r.html"]):  # fmt: skip
+            code, _, err = shell(*words)
+            assert (code, "Traceback" in err) == (2, False), err
+        with pytest.raises(FileError, match="regular file"):
+            read_regular(Path(special))
+
+
+def test_9_a_compressed_table_that_expands_without_end_is_refused(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    with gzip.open(path, "wb", 9) as file:
+        file.write(b"time,x,value\n")
+        for _ in range(40):
+            file.write(b"0,0,0\n" * 100_000)
+    with pytest.raises(FileError, match="times its size"):
+        sl.from_table(path, time="time", x="x", value="value")
+
+
+def test_9_declared_sizes_are_compared_with_memory(tmp_path, monkeypatch, shell):
+    """A file of some kilobytes that declares 3.2 GB; at db23711 ``info`` loaded it."""
+    path = tmp_path / "a.nc"
+    with h5netcdf.File(path, "w") as file:
+        file.dimensions = {"time": 4000, "x": 100_000}
+        file.create_variable("x", ("x",), "f8", data=np.arange(100_000.0))
+        file.create_variable("time", ("time",), "f8", data=np.arange(4000.0))
+        file.create_variable("u", ("time", "x"), "f8", chunks=(4000, 1000), compression="gzip")
+    assert path.stat().st_size < 1e6
+    monkeypatch.setattr("spdelaw.data.io.safe_files.usable_memory", lambda: 2e9)
+    for look in (sl.read, read_dataset):
+        with pytest.raises(FileError, match="memory"):
+            look(path)
+    code, _, err = shell("info", path)
+    assert (code, "memory" in err, "backup" in err) == (2, True, False)
+
+
+def test_9_info_loads_the_variable_that_it_describes(tmp_path, monkeypatch, shell):
+    data = heat()[0].drop_vars("path").rename(x="lon")
+    other = xr.DataArray(np.zeros((4000, 3000)), dims=("row", "column"))
+    xr.Dataset({"u": data, "table": other}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    monkeypatch.setattr("spdelaw.data.io.safe_files.usable_memory", lambda: 2e7)
+    code, out, err = shell("info", tmp_path / "a.nc", "--variable", "u")
+    assert code == 0, err
+    assert "6 time" in out
+
+
+def test_9_a_lack_of_memory_is_not_called_damage(tmp_path, monkeypatch):
+    path = sl.write(heat(), tmp_path / "a.nc")
+
+    def full(*_, **__):
+        raise MemoryError("Unable to allocate 3 GiB")
+
+    monkeypatch.setattr(xr.DataArray, "load", full)
+    with pytest.raises(FileError, match="memory") as info:
+        sl.read(path)
+    assert "backup" not in str(info.value)
+
+
+# -- also -----------------------------------------------------------------------------
+
+
+def table(**change):
+    return pd.DataFrame({"t": [0, 1, 0, 1], "v": [1.0, 2.0, 3.0, 5.0], "lat": [10.0, 10, 20, 20],
+                         "lon": [5.0, 5, 6, 6]} | change)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"v": [1.0, np.inf, 3.0, 5.0]}, {"lat": [900.0, 900, 20, 20]},
+                                    {"lon": [5.0, 5, 999, 999]}])  # fmt: skip
+def test_also_tables_with_impossible_numbers_are_refused(change):
+    sl.from_table(table(), time="t", value="v", lat="lat", lon="lon")
+    with pytest.raises(DataError, match=r"finite numbers|degrees"):
+        sl.from_table(table(**change), time="t", value="v", lat="lat", lon="lon")
+
+
+def test_also_control_characters_do_not_reach_the_terminal(tmp_path, shell):
+    sl.write(heat().assign_attrs(title="\x1b[2Jgone\x07"), tmp_path / "a.nc")
+    code, out, err = shell("info", tmp_path / "a.nc")
+    assert code == 0
+    assert "gone" in out
+    assert "\x1b" not in out + err
+    assert "\x07" not in out + err
+
+
+def test_also_a_closed_standard_output_is_no_traceback(tmp_path):
+    sl.write(heat(), tmp_path / "a.nc")
+    words = [sys.executable, "-m", "spdelaw", "info", str(tmp_path / "a.nc")]
+    run = subprocess.run(
+        f"{shlex.join(words)} >&-", shell=True, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in run.stderr

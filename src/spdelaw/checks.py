@@ -1,21 +1,34 @@
-"""Checks of single arguments: each returns the value, or raises `InputError`."""
+"""Checks of arguments: of single ones, and of all that a public function declares.
+
+`checked` compares the arguments of a call with the annotations of the function, and with the
+ranges that arguments of some names have everywhere (`RANGES`). The other functions check one value:
+they return it, or raise `InputError`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
 from spdelaw.errors import InputError, MissingExtraError
 
 __all__ = [
+    "checked",
     "from_settings",
     "instance",
     "is_number",
+    "non_negative",
     "numbers",
     "one_of",
     "optional",
@@ -27,18 +40,26 @@ __all__ = [
 T = TypeVar("T")
 
 
-def whole(what: str, value: Any, least: int) -> int:
+#: Largest number of anything that is counted, and largest seed.
+LARGEST_COUNT, LARGEST_SEED = 10**9, 2**128
+
+
+def whole(what: str, value: Any, least: int, error: type[InputError] = InputError) -> int:
     """An integer of at least ``least``; no bool, no float.
 
     Example:
         >>> whole("n_modes", 8, 1)
         8
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    most = LARGEST_SEED if what == "seed" else LARGEST_COUNT
+    is_whole = not isinstance(value, bool) and isinstance(value, Integral)
+    number = int(value) if is_whole else None
+    if number is None or not least <= number <= most:
         words = {0: "a non-negative integer", 1: "a positive integer"}
         expected = words.get(least, f"an integer of at least {least}")
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={least}")
-    return int(value)
+        expected += f" up to {most:.0e}" if number is not None and number > most else ""
+        raise error(what, expected=expected, got=repr(value), fix=f"pass {what}={least}")
+    return number
 
 
 def positive(what: str, value: Any) -> float:
@@ -54,6 +75,14 @@ def probability(what: str, value: Any) -> float:
     if not is_number(value) or not 0 < value < 1:
         expected = "a probability between 0 and 1"
         raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.95")
+    return float(value)
+
+
+def non_negative(what: str, value: Any) -> float:
+    """A finite number of at least zero."""
+    if not is_number(value) or value < 0:
+        expected = "a finite number of at least 0"
+        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.0")
     return float(value)
 
 
@@ -119,3 +148,165 @@ def is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return math.isfinite(float(value))
+
+
+# ---------- Arguments of a public function, by its annotations
+
+
+Rule = Callable[[str, Any], Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def at_least(least: int) -> Rule:
+    """The rule of an integer."""
+    return lambda what, value: whole(what, value, least)
+
+
+#: Ranges of arguments that mean the same in every function.
+RANGES: dict[str, Rule] = {
+    **dict.fromkeys(("level", "false_alarm_rate"), probability),
+    **dict.fromkeys(
+        ("n_modes", "n_paths", "n_points", "n_time", "order", "threads", "batch", "max_paths",
+         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "steps", "rank",
+         "noise_rank"), at_least(1),
+    ),
+    **dict.fromkeys(
+        ("seed", "bootstrap", "n_samples", "parameter_draws", "nuisance"), at_least(0)
+    ),
+    **dict.fromkeys(("seconds", "period", "length", "smoothness", "median", "sigma", "std"),
+                    positive),
+    **dict.fromkeys(("observation_std", "scale"), non_negative),
+}  # fmt: skip
+
+
+def checked(target: F) -> F:
+    """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
+
+    Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
+    the function itself. A default needs not be of its type.
+
+    Raises:
+        InputError: the first argument that is of another type, or out of range.
+
+    Example:
+        >>> @checked
+        ... def draw(n_paths: int, level: float = 0.95) -> str:
+        ...     return f"{n_paths} {level}"
+        >>> draw(3)
+        '3 0.95'
+        >>> draw(3, level=1e30)
+        Traceback (most recent call last):
+        ...
+        spdelaw.errors.InputError: level: expected a probability between 0 and 1, got 1e+30. ...
+    """
+    if isinstance(target, type):
+        target.__init__ = checked(target.__init__)  # type: ignore[misc]
+        return target
+    signature, hints = inspect.signature(target), dict[str, Any]()
+
+    @functools.wraps(target)
+    def call(*args: Any, **words: Any) -> Any:
+        if not hints:
+            hints.update(_resolved_hints(target))
+        with contextlib.suppress(TypeError):  # a missing or unknown argument: the call says so
+            for name, value in signature.bind(*args, **words).arguments.items():
+                default = signature.parameters[name].default
+                if name in hints and value is not default:
+                    is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+                    for entry in value if is_many else (value,):
+                        _check_argument(name, entry, hints[name], default)
+        return target(*args, **words)
+
+    return call  # type: ignore[return-value]
+
+
+def _resolved_hints(function: Any) -> dict[str, Any]:
+    """Annotations that can be resolved; names for the type checker alone are left out."""
+    hints = {"return": Any}
+    for name, text in function.__annotations__.items():
+        with contextlib.suppress(NameError, TypeError, AttributeError):
+            hints[name] = eval(text, function.__globals__) if isinstance(text, str) else text
+    kinds = inspect.signature(function).parameters
+    return {k: v for k, v in hints.items() if k not in kinds or kinds[k].kind is not _WORDS}
+
+
+_WORDS = inspect.Parameter.VAR_KEYWORD
+
+
+def _check_argument(name: str, value: Any, hint: Any, default: Any) -> None:
+    rule = RANGES.get(name)
+    is_open = value is None or isinstance(value, str) or hint is Any
+    if not _accepts(value, hint):
+        if rule is not None and get_origin(hint) is None:
+            rule(name, value)
+        has_default = default is not inspect.Parameter.empty
+        fix = f"pass {name}={default!r}" if has_default else f"see the documentation of {name}"
+        got = f"{value!r}"[:80] if isinstance(value, _PLAIN) else type(value).__name__
+        raise InputError(name, expected=_in_words(hint), got=got, fix=fix)
+    if rule is not None and not is_open and is_number(value):
+        rule(name, value)
+
+
+_PLAIN = (str, bytes, bool, int, float, type(None), list, tuple, dict)
+#: Kinds of data, which the contract of data checks.
+_DATA_MODULES = ("numpy", "xarray", "pandas", "matplotlib")
+
+
+def _accepts(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_accepts(value, part) for part in parts)
+    if kind is Literal:
+        return isinstance(value, str) and value in parts
+    if kind in (tuple, list, Sequence):
+        is_row = kind is tuple and Ellipsis not in parts
+        if not is_row and _accepts(value, parts[0]):  # one in place of several
+            return True
+        if isinstance(value, str | bytes | Mapping | set) or not np.iterable(value):
+            return False
+        entries = list(value)
+        if is_row:
+            pairs = zip(entries, parts, strict=False)
+            return len(entries) == len(parts) and all(_accepts(*pair) for pair in pairs)
+        return all(_accepts(entry, parts[0]) for entry in entries)
+    if kind is Mapping:
+        return isinstance(value, Mapping) and all(
+            _accepts(*pair) for entry in value.items() for pair in zip(entry, parts, strict=True)
+        )
+    if kind is not None:
+        return isinstance(value, kind) if isinstance(kind, type) else True
+    if hint in _SIMPLE:
+        return _SIMPLE[hint][0](value)
+    if not isinstance(hint, type) or hint.__module__.split(".")[0] in _DATA_MODULES:
+        return True
+    return isinstance(value, hint)
+
+
+def _in_words(hint: Any) -> str:
+    """The annotated type for an error."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_in_words(part) for part in parts))
+    if kind is Literal:
+        return f"one of {parts}"
+    if kind in (tuple, list, Sequence):
+        return f"several, each {_in_words(parts[0])}"
+    if kind is not None:
+        return {Mapping: "a dict", Callable: "a function"}.get(kind, kind.__name__)
+    if hint in _SIMPLE:
+        return _SIMPLE[hint][1]
+    name = getattr(hint, "__name__", str(hint))
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+_SIMPLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    Any: (lambda v: True, "anything"),
+    bool: (lambda v: isinstance(v, bool | np.bool_), "True or False"),
+    int: (lambda v: isinstance(v, Integral) and not isinstance(v, bool), "an integer"),
+    float: (is_number, "a finite number"),
+    str: (lambda v: isinstance(v, str), "text"),
+    Path: (lambda v: isinstance(v, os.PathLike), "a path"),
+    None: (lambda v: v is None, "None"),
+    type(None): (lambda v: v is None, "None"),
+}

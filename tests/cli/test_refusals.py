@@ -94,7 +94,7 @@ REFUSED = {
     "show": [
         ("none.law", "none of this name"),
         ("complete.nc", "spdelaw fit complete.nc"),
-        ("empty.law", "no law there"),
+        ("empty.law", "none of this name"),
         ("broken.law", ""),
     ],
     "discover fronts.nc": [
@@ -215,7 +215,7 @@ def test_outputs_are_needed_and_files_of_strangers_are_kept(fails, files, folder
 
 def test_folders_that_cannot_be_written_and_fields_beyond_memory(fails, folder, monkeypatch):
     """Root may write anywhere, so the system's answer is put in its mouth."""
-    monkeypatch.setattr("spdelaw.cli.output._physical_memory", lambda: 1000)
+    monkeypatch.setattr("spdelaw.data.io.safe_files.usable_memory", lambda: 1000)
     assert "pass --out a.zarr" in fails("simulate heat --paths 5 --out a.nc")
     monkeypatch.setattr("spdelaw.cli.output.os.access", lambda *_: False)
     for name in ("a.nc", "a.zarr"):

@@ -11,7 +11,7 @@ import xarray as xr
 from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.posterior import project_on_decoder
 from spdelaw.chaos.propagators import expand, propagate
-from spdelaw.checks import optional, whole
+from spdelaw.checks import checked, optional, whole
 from spdelaw.data.observed import Observed, observe
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import InputError
@@ -170,6 +170,7 @@ def _n_time_functions(law: Law) -> int:
 STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season"}
 
 
+@checked
 class Amortized(Engine):
     """Training on batches of paths.
 
@@ -197,8 +198,8 @@ class Amortized(Engine):
         config: Any = None,
         *,
         validation: Any = None,
-        checkpoint: Any = None,
-        tensorboard: Any = None,
+        checkpoint: str | Path | None = None,
+        tensorboard: str | Path | None = None,
         threads: int = 1,
         **settings: Any,
     ) -> None:
@@ -208,7 +209,7 @@ class Amortized(Engine):
         self.config: Any = make_config(config, **settings)
         self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
-        self.threads, preset = whole("threads", threads, 1), self.config.preset
+        self.threads, preset = threads, self.config.preset
         self.supports = STRUCTURED_SUPPORTS if preset == "structured" else frozenset()
         if preset != "structured" and threads != 1:
             expected = f"1: preset={preset!r} does not use it"

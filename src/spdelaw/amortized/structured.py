@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -30,7 +31,7 @@ from spdelaw.amortized.training import (
     with_tensorboard,
 )
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos
-from spdelaw.checks import one_of, optional
+from spdelaw.checks import instance, one_of, optional
 from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import fingerprint
@@ -212,7 +213,9 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     elif isinstance(config, (str, Path)):
         values = _read_yaml(Path(config))
     else:
-        values = dict(config or {})
+        fix = "pass config={'epochs': 500}, or the name of a YAML file"
+        given = {} if config is None else config
+        values = dict(instance("config", given, Mapping, fix))  # type: ignore[type-abstract]
     values |= {key: value for key, value in settings.items() if value is not None}
     presets = (*PRESET_DEFAULTS, "structured")
     preset = one_of("preset", values.get("preset", "paper"), presets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -112,6 +113,8 @@ def run(name: str, load_app: Callable[[], Any]) -> None:
         name: name of the program in its help.
         load_app: imports and returns the shell.
     """
+    # A caller may have closed them.
+    sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

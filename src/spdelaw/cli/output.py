@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -160,8 +159,8 @@ def human_size(n_bytes: float) -> str:
 
 
 FORMATS = (".nc", ".zarr")
-#: Share of the memory of the machine that one result may take.
-MEMORY_SHARE = 0.5
+#: Bytes that any result needs; a law is smaller than this, with few exceptions.
+SMALLEST_RESULT = 2**20
 
 
 def new_fields(out: Path, force: bool = False) -> Path:
@@ -239,6 +238,7 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
     if not os.access(path.parent, os.W_OK):
         expected, got = "a folder that can be written to", str(path.parent)
         raise FileError(option, expected=expected, got=got, fix="choose another folder")
+    check_size(path, SMALLEST_RESULT)
     if not (path.exists() or path.is_symlink()):
         return path
     if not force:
@@ -258,26 +258,16 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
     return path
 
 
-def check_free_space(path: Path, n_bytes: int) -> None:
+def check_size(path: Path, n_bytes: int) -> None:
     """Raise where the result exceeds the disk or, as NetCDF, the memory."""
-    free = shutil.disk_usage(path.parent).free
-    if n_bytes > free:
-        expected = f"at most the {free / 1e9:.3g} GB that are free on the disk"
-        fix = "ask for fewer paths, times or points"
-        raise FileError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
-    memory = _physical_memory()
-    if path.suffix == ".nc" and memory is not None and n_bytes > MEMORY_SHARE * memory:
-        expected = f"at most {MEMORY_SHARE * memory / 1e9:.3g} GB as NetCDF"
+    from spdelaw.data.io.safe_files import MEMORY_SHARE, check_free_space, usable_memory
+
+    check_free_space(path, n_bytes)
+    limit = MEMORY_SHARE * usable_memory()
+    if path.suffix == ".nc" and n_bytes > limit:
+        expected, got = f"at most {limit / 1e9:.3g} GB as NetCDF", f"{n_bytes / 1e9:.3g} GB"
         fix = f"pass --out {path.stem}.zarr, which is written batch by batch"
-        raise InputError("--out", expected=expected, got=f"{n_bytes / 1e9:.3g} GB", fix=fix)
-
-
-def _physical_memory() -> int | None:
-    """Bytes of physical memory; None where the system does not report it."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+        raise InputError("--out", expected=expected, got=got, fix=fix)
 
 
 # ---------- Report of a written file

@@ -10,6 +10,9 @@ from typing import Any
 from spdelaw.cli.entry import ending_interrupts
 from spdelaw.errors import FileError, InputError
 
+#: Digits of a count.
+MAX_DIGITS = 15
+
 
 def refused(option: str, expected: str, got: Any, example: str) -> InputError:
     """The error about a value that cannot be used, with one that can."""
@@ -51,7 +54,7 @@ def numbers(option: str, text: str) -> list[float]:
 def counts(option: str, text: str) -> list[int]:
     """Whole numbers separated by commas."""
     parts = [entry.strip() for entry in text.split(",")]
-    if not all(entry.isdecimal() and int(entry) > 0 for entry in parts):
+    if not all(is_count(entry) and int(entry) > 0 for entry in parts):
         expected = "whole numbers of at least 1, separated by commas"
         raise refused(option, expected, repr(text), "1,3,6")
     return [int(entry) for entry in parts]
@@ -65,11 +68,16 @@ def names(option: str, text: str) -> tuple[str, ...]:
     return parts
 
 
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number that is not absurd."""
+    return text.isdecimal() and len(text) <= MAX_DIGITS
+
+
 def auto_or_count(option: str, text: str, least: int = 1) -> int | str:
     """The word auto, or a whole number of at least ``least``."""
     if text == "auto":
         return text
-    if not text.isdecimal() or int(text) < least:
+    if not is_count(text) or int(text) < least:
         raise refused(option, f"auto or an integer of at least {least}", repr(text), "auto")
     return int(text)
 
@@ -122,7 +130,7 @@ def ranges(option: str, texts: list[str]) -> dict[str, Any]:
 def block_sizes(option: str, texts: list[str]) -> dict[str, int]:
     """Whole numbers by dimension."""
     pairs = dict(_pairs(option, texts, "x=2"))
-    if not all(value.isdecimal() for value in pairs.values()):
+    if not all(is_count(value) for value in pairs.values()):
         raise refused(option, "a dimension and a whole number", repr(" ".join(texts)), "x=2")
     return {name: int(value) for name, value in pairs.items()}
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.data.clock import check_unit, on_clock, to_dates
 from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import (
@@ -197,6 +198,7 @@ def _with_coordinates(array: xr.DataArray, given: Mapping[str, xr.Variable]) -> 
 # ---------- The data contract: what fields look like everywhere in the package
 
 
+@checked
 def as_fields(
     data: Any,
     *,
@@ -282,25 +284,35 @@ def canonical(
     return fields if fields.dtype == np.float64 else fields.astype(np.float64)
 
 
-def check_values(fields: xr.DataArray) -> None:
-    """Refuse infinite values, fields without a value, and data without a time; one pass."""
+#: Largest absolute value to compute with: squares and products of larger ones overflow.
+LARGEST_VALUE = 1e100
+
+
+def check_values(fields: xr.DataArray, largest: float = np.finfo(float).max) -> None:
+    """Refuse infinite values, fields without a value, and data without a time; one pass.
+
+    Values beyond ``largest`` count as infinite.
+    """
     missing, infinite, first = 0, 0, cast("tuple[float, ...]", (np.inf,))
     for where, block in pieces_of(fields.variable.data).read():
-        # One NaN or infinity makes the sum of squares non-finite. Huge values may overflow it;
-        # they only cost the slower look.
+        # One NaN, infinity or huge value makes the sum of squares fail this.
         flat = block.reshape(-1)
-        if np.isfinite(np.vdot(flat, flat)):
+        if np.vdot(flat, flat) < largest:
             continue
         missing += int(np.isnan(block).sum())
-        places = np.argwhere(np.isinf(block))
+        places = np.argwhere(np.abs(block) > largest)
         if len(places):
             places[:, :2] += [where[0].start, where[1].start]
             infinite, first = infinite + len(places), min(first, tuple(places[0].tolist()))
     if infinite:
         index = ", ".join(f"{dim}={i}" for dim, i in zip(fields.dims, first, strict=True))
         got = f"{infinite} infinite, the first at index {index}"
+        expected = "finite numbers, or NaN where missing"
         fix = "if they mean missing: data.where(np.isfinite(data))"
-        raise DataError("values", expected="finite numbers, or NaN where missing", got=got, fix=fix)
+        if largest == LARGEST_VALUE:
+            expected, got = f"numbers up to {largest:g}", got.replace("infinite", "larger")
+            fix = f"change the unit; if they mean missing: data.where(abs(data) < {largest:g})"
+        raise DataError("values", expected=expected, got=got, fix=fix)
     if missing == fields.size:
         expected = "at least one known value"
         fix = "check the variable, the selection and the fill value of the file"
@@ -418,6 +430,7 @@ def _value_noise_error(expected: str, got: str) -> DataError:
 # ---------- Single paths, each with its own times, as one array of fields
 
 
+@checked
 def stack(
     paths: Sequence[xr.DataArray],
     *,

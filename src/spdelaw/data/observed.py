@@ -13,7 +13,13 @@ import xarray as xr
 
 from spdelaw.data.clock import clock_per_path, has_dates, rows_per_path, shared_clock
 from spdelaw.data.executors import Executor, LocalExecutor, Pieces, pieces_of
-from spdelaw.data.fields import OBSERVATION_STD, check_values, unchecked_fields, value_noise
+from spdelaw.data.fields import (
+    LARGEST_VALUE,
+    OBSERVATION_STD,
+    check_values,
+    unchecked_fields,
+    value_noise,
+)
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.data.quality import ValueSummary, check_plausible, read_values
 from spdelaw.domains.base import AbstractDomain
@@ -37,7 +43,6 @@ class Survey(NamedTuple):
     Attributes:
         size: values, missing ones included.
         missing: values that are NaN.
-        infinite: values that are not finite, NaN apart.
         times_seen: number of observations of each point, (M,).
         total: sum of the observations of each point, (M,).
         square: sum of the squares of all observations.
@@ -49,7 +54,6 @@ class Survey(NamedTuple):
 
     size: int
     missing: int
-    infinite: int
     times_seen: Array
     total: Array
     square: float
@@ -105,7 +109,6 @@ def survey_piece(piece: Array) -> PieceSurvey:
     survey = Survey(
         piece.size,
         piece.size - int(per_row.sum()),
-        int(np.isinf(piece).sum()),
         observed.sum((0, 1)),
         filled.sum((0, 1)),
         float(np.vdot(filled, filled)),
@@ -425,7 +428,7 @@ class Observed(NamedTuple):
         if not self.is_lazy:
             return self
         fields = self.fields.compute()
-        check_values(fields)
+        check_values(fields, LARGEST_VALUE)
         return self._replace(executor=LocalExecutor()).holding(fields)
 
     def pieces(self) -> Pieces:
@@ -473,8 +476,8 @@ class Observed(NamedTuple):
         """The survey that those of the pieces make, or `DataError` for values that are no data."""
         blocks = executor.map_persist(join_in_time, pieces.by_block(surveys))
         survey = executor.tree(merge_surveys, blocks)
-        if survey.infinite or survey.missing == survey.size:
-            check_values(self.fields)
+        if survey.largest > LARGEST_VALUE or survey.missing == survey.size:
+            check_values(self.fields, LARGEST_VALUE)
         return survey
 
 
@@ -533,7 +536,7 @@ def observe(
     if prepare is None:
         labelled = unchecked_fields(data, dims=dims, **adapter)
         if labelled.chunks is None and not named:
-            check_values(labelled)
+            check_values(labelled, LARGEST_VALUE)
         observed = observed_fields(labelled, domain, executor=executor, dated=dated)
         return (
             _with_values_read(observed, labelled) if labelled.chunks is None and named else observed
@@ -548,8 +551,10 @@ def observe(
 def _with_values_read(observed: Observed, labelled: xr.DataArray) -> Observed:
     """The same, its values read: `DataError` where the labelled fields break the contract."""
     reading = read_values([observed.fields.values])
-    if not reading.is_data or observed.has_own_clocks or observed.fields.size < labelled.size:
-        check_values(labelled)
+    is_huge = max(reading.high, -reading.low) > LARGEST_VALUE
+    is_other = observed.has_own_clocks or observed.fields.size < labelled.size
+    if not reading.is_data or is_huge or is_other:
+        check_values(labelled, LARGEST_VALUE)
     return observed._replace(reading=reading)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import instance, one_of
+from spdelaw.checks import checked, one_of
 from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, learn_climate
 from spdelaw.data.clock import on_clock
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, check_not_averaged
@@ -164,6 +164,7 @@ SAME_POINT = 1e-5
 SMALLEST_AREA = 0.01
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """How to turn raw data into the fields of a fit.
@@ -219,8 +220,6 @@ class Preparation:
         for name, words in (("anomalies", tuple(SEASONS)), ("standardise", SCALES)):
             if getattr(self, name) is not None:
                 one_of(name, getattr(self, name), words)
-        for name in ("detrend", "area_weights"):
-            instance(name, getattr(self, name), bool, f"{name}=True")
         missing: Any = self.missing
         fills = tuple(np.atleast_1d(np.asarray(missing, dtype=float)).tolist())
         object.__setattr__(self, "missing", fills)

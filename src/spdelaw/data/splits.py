@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import is_number, one_of
+from spdelaw.checks import checked, is_number, one_of
 from spdelaw.data.fields import canonical
 from spdelaw.data.layout import PATH, TIME
 from spdelaw.errors import DataError, InputError
@@ -31,6 +31,7 @@ def generator(seed: Seed) -> np.random.Generator:
 # ---------- Fields in disjoint parts, for training, validation and test
 
 
+@checked
 def split(
     fields: xr.DataArray,
     fractions: Sequence[float] = (0.7, 0.15, 0.15),
@@ -114,6 +115,7 @@ PATTERNS = ("random", "rows", "sensors", "blocks")
 BOX_DIVISOR = 4
 
 
+@checked
 def mask(
     fields: xr.DataArray, pattern: str = "random", fraction: float = 0.3, seed: Seed = 0
 ) -> xr.DataArray:

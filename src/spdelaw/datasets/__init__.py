@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.data.io.files import read_dataset
 from spdelaw.errors import InputError
 
@@ -87,6 +88,7 @@ def station_tmax() -> pd.DataFrame:
     return pd.read_csv(file_of("station-tmax"), parse_dates=["date"])
 
 
+@checked
 def about(name: str) -> dict[str, str]:
     """Title, source and licence of a data set.
 
@@ -99,6 +101,7 @@ def about(name: str) -> dict[str, str]:
     return {key: str(told[key]) for key in ("title", "source", "licence")}
 
 
+@checked
 def file_of(name: str) -> Path:
     """Path of a data set's file.
 

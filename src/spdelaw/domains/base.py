@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.checks import whole
 from spdelaw.domains.places import (
     Places,
     as_points,
@@ -414,6 +415,10 @@ class AbstractDomain(abc.ABC):
         )
 
     def _synthesise(self, coefficients: Array, points: Array, method: str) -> Array:
+        if not coefficients.ndim or not coefficients.size:
+            expected, fix = "coefficients with the modes along the last axis", "check their shape"
+            got = f"shape {coefficients.shape}"
+            raise DomainError("coefficients", expected=expected, got=got, fix=fix)
         n_modes = self.check_modes(coefficients.shape[-1])
         word("method", method, METHODS)
         # A fast transform pays off only when most modes of the grid are in use.
@@ -446,14 +451,12 @@ class AbstractDomain(abc.ABC):
 
     def check_modes(self, n_modes: int) -> int:
         """Return ``n_modes`` as an int, or raise `DomainError`."""
-        if isinstance(n_modes, bool) or not isinstance(n_modes, (int, np.integer)) or n_modes < 1:
-            expected = "a positive integer"
-            raise DomainError("n_modes", expected=expected, got=repr(n_modes), fix="pass n_modes=8")
-        if n_modes > self.available(int(n_modes)):
+        n_modes = whole("n_modes", n_modes, 1, DomainError)
+        if n_modes > self.available(n_modes):
             expected = f"at most the {self.most_modes} modes of this domain"
             fix = f"pass n_modes={self.most_modes}, or build it with more"
             raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=fix)
-        return int(n_modes)
+        return n_modes
 
     def available(self, n_modes: int) -> int:
         """``n_modes``, or all there are where that is fewer."""

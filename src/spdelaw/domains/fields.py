@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.domains.base import AbstractDomain, Array, shown
 from spdelaw.domains.places import VARIABLE, Places, numbered
 from spdelaw.errors import DomainError
@@ -16,6 +18,7 @@ from spdelaw.errors import DomainError
 MOST_FIELDS = 4
 
 
+@checked
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Fields(AbstractDomain):
     """Copies of a domain, one for each field: data have dims (path, time, variable, x).
@@ -38,7 +41,7 @@ class Fields(AbstractDomain):
     names: tuple[str, ...]
     name: ClassVar[str] = "fields"
 
-    def __init__(self, domain: AbstractDomain, names: Any = ("u", "v")) -> None:
+    def __init__(self, domain: AbstractDomain, names: Sequence[str] = ("u", "v")) -> None:
         """Check the parts."""
         if not isinstance(domain, AbstractDomain) or isinstance(domain, Fields):
             expected = "the domain of one field"

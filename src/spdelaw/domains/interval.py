@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy
 
+from spdelaw.checks import whole
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours, word
 from spdelaw.domains.products import Pairs, Products, looked_up, pairs_of_waves
 from spdelaw.errors import DomainError
@@ -94,6 +95,7 @@ class Interval(AbstractDomain):
 
     def grid(self, n_points: int) -> Array:
         """Uniform points with both ends; without the second end where it is the first again."""
+        n_points = whole("n_points", n_points, 1)
         return np.linspace(self.a, self.b, n_points, endpoint=self.boundary != "periodic")
 
     def grid_weights(self, points: Array) -> Array:

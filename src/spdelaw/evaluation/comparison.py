@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import instance, one_of, probability, whole
+from spdelaw.checks import checked, instance, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
@@ -475,6 +475,7 @@ class Comparison:
         return table_html("Laws compared", [], header, self.table, [*self.notes, self.sentence])
 
 
+@checked
 def compare(
     *laws: Law,
     data: Any = None,
@@ -515,8 +516,6 @@ def compare(
     """
     chosen = _check_laws(laws, tiers)
     labels = _check_names(names, len(chosen))
-    whole("replicates", replicates, 1)
-    level, seed = probability("level", level), whole("seed", seed, 0)
     notes: list[str] = []
     likelihood = _likelihood(chosen, labels, notes, refuse=data is None)
     tests = nested_tests(chosen) if likelihood is not None else []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import instance, one_of, probability, whole
+from spdelaw.checks import checked, instance, one_of, whole
 from spdelaw.data.clock import to_dates
 from spdelaw.data.fields import as_fields
 from spdelaw.data.prepare import Preparation
@@ -335,6 +335,7 @@ RIVALS = (*SIMPLE, INVERSE)
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 
+@checked
 def skill(
     data: Any,
     domain: AbstractDomain | str | None = None,
@@ -398,9 +399,7 @@ def skill(
     rest = settings.pop("residual", rest)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
-    level = probability("level", level)
-    n_fits, most = whole("refits", refits, 1), whole("most_origins", most_origins, 1)
-    whole("replicates", replicates, 1)
+    n_fits, most = refits, most_origins
     tell = _reporter(progress)
     sources, prepare = _mode_sources(data, domain, prepare)
     fields, dims = _fields(data, sources[0], prepare)
@@ -533,6 +532,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
 # ---------- One law at all leads from every origin, as version 0.1 had it
 
 
+@checked
 def leave_future_out(
     data: Any,
     domain: AbstractDomain,
@@ -563,7 +563,7 @@ def leave_future_out(
     check_plausible(fields)
     start, n = first_origin(fields, first), fields.sizes["time"]
     ahead = tuple(range(1, whole("leads", leads, 1) + 1))
-    fits = tuple(range(0, n - start, whole("refit", refit, 1)))
+    fits = tuple(range(0, n - start, refit))
     how = None if prepare is None else affine_part(prepare)
     trial = Trial(domain, dims, n_modes, how, settings)
     issued = [

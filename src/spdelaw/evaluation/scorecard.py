@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import instance, one_of
+from spdelaw.checks import checked, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.evaluation.checks.impact import TASKS_WITH_RIVALS, Impact, impact_of
@@ -156,6 +156,7 @@ class Scorecard:
         return [distance, *lines]
 
 
+@checked
 def evaluate(
     law: Law,
     data: Any,
@@ -195,8 +196,6 @@ def evaluate(
     """
     for tier in tiers:
         one_of("tiers", tier, TIERS)
-    if truth is not None:
-        instance("truth", truth, SpectralSPDE, "pass the equation that made the data")
     observed = law.observe(data)
     if observed.n_paths > max_paths:  # no more of them is read than is scored
         observed = observed.paths(slice(max_paths))

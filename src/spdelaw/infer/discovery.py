@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import one_of, whole
+from spdelaw.checks import checked, one_of
 from spdelaw.data.observed import ADAPTER, Observed
 from spdelaw.data.prepare import Preparation
 from spdelaw.domains.base import AbstractDomain, table_html
@@ -335,6 +335,7 @@ def _finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
+@checked
 def discover(
     data: Any,
     domain: AbstractDomain,
@@ -386,7 +387,6 @@ def discover(
         >>> discovery.terms
         ('u', 'u^3')
     """
-    whole("bootstrap", bootstrap, 0)
     for name in words:
         one_of("keyword", name, ADAPTER)
     check_domain(domain)
@@ -394,7 +394,7 @@ def discover(
     if library is not None:
         check_term_names("library", library)
     names = check_library(library, domain)  # type: ignore[arg-type]
-    chooser = Chooser(names, method, scheme, bootstrap, whole("seed", seed, 0))
+    chooser = Chooser(names, method, scheme, bootstrap, seed)
     held = {**({"kappa": 0.0} if "u" in names else {}), **(fixed or {})}
     assumptions = {"noise": noise, "observation_noise": observation_noise, "fixed": held}
     law = fit(

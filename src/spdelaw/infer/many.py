@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import checked
 from spdelaw.data.executors import as_executor
 from spdelaw.data.io.records import content_digest, sealed, unsealed
 from spdelaw.data.io.safe_files import as_file_error, read_regular, reading, replace_file
@@ -163,6 +163,7 @@ def _check_name(name: str, engine: Any) -> None:
 MANIFEST = "manifest.json"
 
 
+@checked
 def fit_many(
     data: Any,
     domain: AbstractDomain,
@@ -172,7 +173,7 @@ def fit_many(
     directory: str | Path | None = None,
     batch: int = 16,
     executor: Any = None,
-    progress: Any = None,
+    progress: bool | Callable[..., Any] | None = None,
     **settings: Any,
 ) -> dict[Any, Law]:
     """Fit many data sets alike, each by itself.
@@ -206,7 +207,6 @@ def fit_many(
     store = None if directory is None else _Store.open(Path(directory), settings)
     laws = {} if store is None else store.saved_laws(sets)
     todo, failed = [label for label in sets if label not in laws], dict[Any, SpdeLawError]()
-    batch = whole("batch", batch, 1)
     _report_progress(progress, len(laws), len(sets))
     for first in range(0, len(todo), batch):
         labels = todo[first : first + batch]

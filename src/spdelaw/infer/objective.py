@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 
+from spdelaw.checks import checked
 from spdelaw.data.observed import Observed
 from spdelaw.errors import InputError
 from spdelaw.infer.model import Decision, Model
@@ -54,6 +55,7 @@ from spdelaw.statespace.statistics import Statistics
 ONE_NUMBER_PER_MODE = "give one number per mode, NaN for free"
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
     """``log x ~ N(log median, sigma^2)``: for positive parameters.
@@ -66,18 +68,13 @@ class LogNormal:
     median: float
     sigma: float
 
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if not (np.isfinite([self.median, self.sigma]).all() and min(self.median, self.sigma) > 0):
-            got, fix = f"{self.median}, {self.sigma}", "LogNormal(median=1.0, sigma=1.0)"
-            raise InputError("LogNormal", expected="median > 0 and sigma > 0", got=got, fix=fix)
-
     def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
         """Log density by the coordinate, up to a constant, and its slope."""
         z = (coordinate - np.log(self.median)) / self.sigma
         return -0.5 * z**2, -z / self.sigma
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class Normal:
     """``x ~ N(mean, std^2)``.
@@ -89,12 +86,6 @@ class Normal:
 
     mean: float
     std: float
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if not (np.isfinite([self.mean, self.std]).all() and self.std > 0):
-            got, fix = f"{self.mean}, {self.std}", "Normal(mean=0.0, std=1.0)"
-            raise InputError("Normal", expected="a finite mean and std > 0", got=got, fix=fix)
 
     def log_density(self, coordinate: float, is_log: bool) -> tuple[float, float]:
         """Log density of the number itself, up to a constant, and its slope by the coordinate."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import instance, probability, whole
+from spdelaw.checks import checked, instance
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
@@ -188,6 +188,7 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
+@checked
 def fit(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -250,12 +251,12 @@ def fit(
         model, ASSUMED | model_words if is_semilinear and model is None else model_words
     )
     engine = make_engine(engine, words)
-    run: dict[str, Any] = {"level": probability("level", level), "seed": whole("seed", seed, 0)}
+    run: dict[str, Any] = {"level": level, "seed": seed}
     run |= {"executor": executor, "progress": progress}
     executor = as_executor(executor)
     # The memory of the residuals is a second stage, after any engine.
     requested_model, model = model, dataclasses.replace(model, rest=WORDS["rest"])
-    engine.check(model, whole("bootstrap", bootstrap, 0))
+    engine.check(model, bootstrap)
     if model.value_noise is not None:
         _check_value_noise(engine, bootstrap)
         data, adapter = (
@@ -461,6 +462,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
 FIT_TOGETHER = "fit old and new data together"
 
 
+@checked
 def update(
     law: Law,
     data: Any,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import numbers
 from spdelaw.errors import InputError
 from spdelaw.law.parameters import Quantity, coordinate_root, interval_table, with_modes
 from spdelaw.processes import operators
@@ -201,7 +202,7 @@ def power_spectrum(law: Law, frequencies: Any) -> xr.DataArray:
 
     Dims (frequency, mode, statistic).
     """
-    f = np.atleast_1d(np.asarray(frequencies, dtype=float))
+    f = np.atleast_1d(numbers(frequencies))
     if f.ndim != 1 or not np.isfinite(f).all():
         expected, fix = "a vector of finite cycles per unit of time", "np.linspace(0, 1, 101)"
         raise InputError("frequencies", expected=expected, got=f"shape {f.shape}", fix=fix)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.data.io.records import is_record, read_record, write_record
 from spdelaw.data.io.safe_files import reading, refuse_foreign, replace_directory
 from spdelaw.data.prepare import Preparation, Prepared
@@ -267,6 +268,7 @@ LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance")
 INITIAL_KINDS = ("deterministic", "gaussian", "stationary")
 
 
+@checked
 def load(path: str | Path) -> Law:
     """Load a law that `Law.save` wrote.
 

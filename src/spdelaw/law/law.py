@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import checked
 from spdelaw.data.clock import has_dates
 from spdelaw.data.observed import Observed
 from spdelaw.data.prepare import Prepared
@@ -352,6 +352,7 @@ class Law:
 
     # -- new paths, and data under the law ----------------------------------------------
 
+    @checked
     def sample(
         self,
         n_paths: int,
@@ -384,6 +385,7 @@ class Law:
         """
         return likelihood.log_likelihood(self, data)
 
+    @checked
     def reconstruct(
         self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
     ) -> xr.Dataset:
@@ -403,6 +405,7 @@ class Law:
         """
         return prediction.reconstruct(self, self.observe(data), grid, parameter_draws, seed)
 
+    @checked
     def forecast(
         self,
         history: Any,
@@ -430,7 +433,7 @@ class Law:
             parameter_draws: laws drawn around this one, so that bands and samples include
                 the uncertainty of its parameters (20 are enough for a band); 0 leaves that out.
         """
-        observed, n_samples = self.observe(history), whole("n_samples", n_samples, 0)
+        observed, n_samples = self.observe(history), n_samples
         requested_times = check_times(forecast_times(self, observed.fields, times, steps))
         dated = observed.dated if times is None else has_dates(times)
 
@@ -439,6 +442,7 @@ class Law:
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
+    @checked
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
 
@@ -447,6 +451,9 @@ class Law:
         expected value of about ``p / (2 M)``.
         """
         t = self.times if times is None else check_times(times)
+        if t.size < 2:
+            expected, fix = "at least two times", "pass times=None for those of the data"
+            raise InputError("times", expected=expected, got=str(t.size), fix=fix)
         truth = other.equation if isinstance(other, Law) else other
         if truth.n_modes < self.n_modes:
             expected, fix = f"at least {self.n_modes} modes", "compare with one that has as many"
@@ -509,6 +516,7 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
+    @checked
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the law to a directory.
 
@@ -534,6 +542,7 @@ class Law:
         """
         return parameters.to_pandas(self.parameters)
 
+    @checked
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)

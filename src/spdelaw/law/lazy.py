@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.data.clock import to_dates
 from spdelaw.data.executors import slices_of
-from spdelaw.data.fields import check_values
+from spdelaw.data.fields import LARGEST_VALUE, check_values
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
 from spdelaw.law.observations import (
@@ -134,7 +134,7 @@ def _result_arrays(
     function: OfPaths, shell: Observed, fields: xr.DataArray, shared: Any, names: list
 ) -> dict:
     if np.isinf(fields.values).any():
-        check_values(fields)
+        check_values(fields, LARGEST_VALUE)
     result = function(shell.holding(fields), shared)
     return {name: result[name].values for name in names}
 

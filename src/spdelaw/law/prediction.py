@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.chaos.posterior import ChaosModel, chaos_latents
-from spdelaw.checks import whole
 from spdelaw.data.clock import extended_clocks, has_dates
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
@@ -203,7 +202,7 @@ def _nonlinear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int)
     t, start = law.times if times is None else check_times(times), float(law.times[0])
     _check_not_before(start, t)
     places = law.domain.places(points)
-    n, seed = whole("n_paths", n_paths, 1), whole("seed", seed, 0)
+    n, seed = n_paths, seed
     states = draw_paths(law.state_space, start, t, n, seed)
     check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import one_of, optional, whole
+from spdelaw.checks import checked, one_of, optional, whole
 from spdelaw.errors import ConvergenceError, FileError, InputError
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear, distinct_steps, transition
@@ -495,6 +495,7 @@ def simulate(
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 
 
+@checked
 def simulate(
     equation: SpectralSPDE | Semilinear,
     n_paths: int,

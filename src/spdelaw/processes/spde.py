@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import from_settings
+from spdelaw.checks import checked, from_settings
 from spdelaw.domains.base import SHOWN_MODES, AbstractDomain, table_html
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import EquationError
@@ -59,6 +59,7 @@ def _shorten(v: Array) -> str:
 # ---------- A linear SPDE with additive noise, diagonal in the domain's basis or not
 
 
+@checked
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpectralSPDE:
     """``dX = A (X - m) dt + F dt + dW`` on the first ``n_modes`` modes of a domain.

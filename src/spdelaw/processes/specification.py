@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import is_number, numbers
+from spdelaw.checks import checked, is_number, numbers
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import EquationError
 from spdelaw.processes import operators
@@ -42,6 +42,7 @@ class AbstractSpectrum(abc.ABC):
             object.__setattr__(self, field.name, float(value))
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class OperatorFormula(AbstractSpectrum):
     """Drift ``lambda_n = kappa + nu mu_n^s``: damping, diffusivity and fractional order.
@@ -62,6 +63,7 @@ class OperatorFormula(AbstractSpectrum):
         return self.kappa + self.nu * np.asarray(operator_eigenvalues, float) ** self.s
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class PowerLaw(AbstractSpectrum):
     """Noise ``q_n = scale n^(-exponent)``, n = 1, 2, ... (trace class for exponent > 1).
@@ -82,6 +84,7 @@ class PowerLaw(AbstractSpectrum):
         return self.scale * n ** (-self.exponent)
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class Matern(AbstractSpectrum):
     """Noise ``q_n = scale (1 + length^2 mu_n)^(-(smoothness + 1/2))``.
@@ -106,6 +109,7 @@ class Matern(AbstractSpectrum):
         return self.scale * (1.0 + self.length**2 * mu) ** (-self.smoothness - 0.5)
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class White(AbstractSpectrum):
     """Noise ``q_n = scale``: white in space on the modes that are kept.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spdelaw.checks import optional, whole
+from spdelaw.checks import checked, optional
 from spdelaw.data.io.safe_files import replace_file
 from spdelaw.errors import FileError
 from spdelaw.evaluation.forecast_skill import Skill
@@ -95,6 +95,7 @@ def require_report() -> None:
     optional("jinja2", "the report", "report")
 
 
+@checked
 def write_report(
     path: str | Path,
     laws: Law | Mapping[str, Law],
@@ -142,7 +143,6 @@ def write_report(
     if target.suffix.lower() not in (".html", ".htm"):
         expected, fix = "a name that ends in .html", f"write {target.stem or 'report'}.html"
         raise FileError(str(path), expected=expected, got=repr(target.suffix), fix=fix)
-    whole("max_paths", max_paths, 1)
     require_report()
     scores = document_of(skill)
     report = dataclasses.replace(gather(laws, data, truth, source, max_paths, seed), skill=scores)

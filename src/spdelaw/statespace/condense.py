@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.data.executors import Executor, Pieces
+from spdelaw.data.fields import LARGEST_VALUE
 from spdelaw.data.observed import Observed, PieceSurvey, survey_piece
 from spdelaw.domains.products import Products
 from spdelaw.statespace.collapse import (
@@ -60,7 +61,7 @@ def _survey_and_collapse(
     piece: list, clocks: list[Array], modes: Array, products: Products | None, is_large: bool
 ) -> tuple[PieceSurvey, Block | None]:
     part = survey_piece(piece[0])
-    if part.survey.infinite or (is_large and part.survey.missing):
+    if part.survey.largest > LARGEST_VALUE or (is_large and part.survey.missing):
         return part, None
     return part, _collapse_piece(piece, clocks, modes, None, products, False)
 

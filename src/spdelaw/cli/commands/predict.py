@@ -19,7 +19,7 @@ from spdelaw.cli.options import (
     Numbers,
     PositiveInt,
 )
-from spdelaw.cli.output import Output, check_free_space, report_written, required_target
+from spdelaw.cli.output import Output, check_size, report_written, required_target
 from spdelaw.cli.values import refused
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
@@ -56,7 +56,7 @@ def sample_command(
     """
     learned = load(law)
     grid = learned.points if points is None else learned.domain.grid(points)
-    check_free_space(out, 8 * paths * len(learned.times if times is None else times) * len(grid))
+    check_size(out, 8 * paths * len(learned.times if times is None else times) * len(grid))
     fields = learned.sample(paths, times, grid, seed=seed, observation_noise=observation_noise)
     write(fields, out)
     report_written(output, f"New paths of {law}", fields, out, law=str(law), seed=seed)
@@ -156,7 +156,7 @@ def forecast_command(
     else:
         clock = _regular_times(learned, observed, end, until, steps)
     n_values = (observed.size // observed.sizes["time"]) * len(clock)
-    check_free_space(out, 8 * (2 + max(samples, 0)) * n_values)
+    check_size(out, 8 * (2 + max(samples, 0)) * n_values)
     with output.busy(f"forecasting {source.file}"):
         result = learned.forecast(
             history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
@@ -276,7 +276,7 @@ def fill_command(
         fix = "--everywhere fills points without data, " if never else ""
         fix += "--smooth gives the law's field"
         raise DataError("data", expected="gaps to fill", got=got, fix=fix)
-    check_free_space(target, 16 * source.fields.size)
+    check_size(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
         filled_record = fill_record(
             source.data, chosen.domain, modes, prepare=source.preparation, **model, **settings

@@ -78,8 +78,11 @@ def _described_fields(
         return read(file, variable, dims, lazy=lazy), []
     if has_fields(file, variable):
         return read_fields(file, variable), []
-    raw, notes = read_raw(file, columns=columns)
-    layout = recognise(raw, Preparation(variable=variable))
+    how = Preparation(variable=variable)
+    raw, notes = read_raw(
+        file, columns=columns, variable=lambda raw: str(recognise(raw, how).preparation.variable)
+    )
+    layout = recognise(raw, how)
     name = str(layout.preparation.variable)
     original_names = {d: d for d in raw[name].dims} | {
         n: o for o, n in layout.preparation.rename.items()

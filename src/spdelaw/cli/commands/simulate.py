@@ -21,7 +21,7 @@ from spdelaw.cli.options import (
 )
 from spdelaw.cli.output import (
     Output,
-    check_free_space,
+    check_size,
     check_target,
     file_size,
     file_text,
@@ -126,7 +126,7 @@ def simulate_command(
     n_times = 1 + (steps or n_steps) if times is None else len(times)
     grid = law.domain.grid(points or linear.n_points)
     n_values = len(grid) + (len(grid) + modes if noise else 0)
-    check_free_space(out, 8 * paths * n_times * n_values)
+    check_size(out, 8 * paths * n_times * n_values)
     settings: dict[str, Any] = {
         "times": np.linspace(0.0, final_time or last, n_times) if times is None else times,
         "grid": grid,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,11 +13,19 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from spdelaw.checks import checked, optional
 from spdelaw.data.clock import decoded_dates, is_date
 from spdelaw.data.fields import canonical, check_values, select
 from spdelaw.data.io import netcdf, zarr
 from spdelaw.data.io.encoding import FORMAT, decode, encode, to_dataset
-from spdelaw.data.io.safe_files import as_file_error, checked_path, reading, undisturbed
+from spdelaw.data.io.safe_files import (
+    as_file_error,
+    check_memory,
+    checked_path,
+    identity,
+    reading,
+    undisturbed,
+)
 from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
 from spdelaw.data.layout import TIME, check_dims, is_time
 from spdelaw.data.names import standardise_names, with_places
@@ -125,6 +134,7 @@ def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
 _LOCK = threading.RLock()
 
 
+@checked
 def read(
     path: str | Path,
     variable: str | None = None,
@@ -134,6 +144,7 @@ def read(
     lazy: bool = False,
     verify: bool = True,
     check: bool = True,
+    allow_external: bool = False,
 ) -> xr.DataArray:
     """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
 
@@ -152,6 +163,8 @@ def read(
             They are checked all the same, block by block.
         verify: check the seal; False for a directory that was changed on purpose.
         check: look at all values now; False leaves that to `spdelaw.fit`, which reads them anyway.
+        allow_external: follow links of the file to other files: external and virtual data sets of
+            HDF5, links in a Zarr directory. A file from elsewhere could name any file of yours.
 
     Returns:
         Canonical fields ``(path, time, *dims)``.
@@ -174,8 +187,8 @@ def read(
         fix = 'write(fields, "fields.zarr") once, then read that lazily'
         raise InputError("lazy", expected="a Zarr directory", got=str(source), fix=fix)
     with _LOCK, reading(source), undisturbed(source):
-        raw = form.open_raw(source, verify)
-        array = _read_variable(raw, variable, names, lazy)
+        raw = form.open_raw(source, verify, allow_external)
+        array = _read_variable(raw, variable, names, lazy, source)
     array = array if names is None else standardise_names(array, names)
     fields = canonical(array, names, time_unit)
     if check:
@@ -223,15 +236,25 @@ def read_dataset(
 
 
 def read_raw(
-    path: str | Path, *, verify: bool = True, columns: Columns | None = None
+    path: str | Path,
+    *,
+    verify: bool = True,
+    columns: Columns | None = None,
+    variable: Callable[[xr.Dataset], str] | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
-    """As `read_dataset`, with notes about changes of the values."""
+    """As `read_dataset`, with notes about changes of the values.
+
+    ``variable`` chooses the only one that is loaded, from a data set without values in memory.
+    """
     source = checked_path(path)
     if is_table(source):
         return _read_table(source, columns or Columns())
     form = _format(source)
     with _LOCK, reading(source), undisturbed(source), form.open_raw(source, verify) as raw:
         is_our_file = FORMAT in raw.attrs
+        if variable is not None and _ragged_index(raw) is None:
+            raw = raw[[variable(with_places(_decode_dates(decode(raw))))]]
+        check_memory(source, raw.nbytes)
         masked, notes = (raw.load(), []) if is_our_file else mask_invalid(raw.load())
         dataset = with_places(decode(masked.drop_encoding()))
     ordered, order_notes = _with_sorted_dates(unraveled(_decode_dates(dataset)))
@@ -264,6 +287,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     return from_table(source, **columns.given).to_dataset(), notes
 
 
+@checked
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
     """Write fields to a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
 
@@ -319,16 +343,44 @@ def _check_content(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Datas
     return fields
 
 
+@dataclasses.dataclass(frozen=True)
+class _StoredValues:
+    """Values on disk; errors of the libraries that read them name the file."""
+
+    source: Path
+    variable: xr.Variable
+
+    shape = property(lambda self: self.variable.shape)
+    dtype = property(lambda self: self.variable.dtype)
+    ndim = property(lambda self: self.variable.ndim)
+
+    def __getitem__(self, key: Any) -> Any:
+        with reading(self.source):
+            return self.variable[key].values
+
+    def __dask_tokenize__(self) -> Any:
+        return "spdelaw", str(self.source.absolute()), identity(self.source), self.shape
+
+
 def _read_variable(
-    raw: xr.Dataset, variable: str | None, dims: tuple[str, ...] | None, lazy: bool
+    raw: xr.Dataset,
+    variable: str | None,
+    dims: tuple[str, ...] | None,
+    lazy: bool,
+    source: Path,
 ) -> xr.DataArray:
     """One variable without invalid values: in memory, or to be read when it is used."""
     array = _select(raw, variable, dims)
     if lazy:
-        stored = dict(array.encoding.get("preferred_chunks", {}))
-        array = _mask_invalid_values(array, raw, str(array.name))
-        return array if array.chunks else array.chunk(stored)
+        stored = array.encoding.get("preferred_chunks", {})
+        blocks = tuple(stored.get(dim, -1) for dim in array.dims)
+        values = optional("dask.array", "lazy fields", "zarr").from_array(
+            _StoredValues(source, array.variable), blocks
+        )
+        array = array.copy(data=values)
+        return _mask_invalid_values(array, raw, str(array.name))
     with raw:
+        check_memory(raw.encoding.get("source", "data"), array.nbytes)
         return _mask_invalid_values(array.load(), raw, str(array.name)).drop_encoding()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.io.encoding import as_text, chunk_shape, streamed
-from spdelaw.data.io.safe_files import check_file, replace_file, seal_file
+from spdelaw.data.io.safe_files import check_file, external_data, replace_file, seal_file
 from spdelaw.errors import FileError
 
 SUFFIXES = (".nc", ".nc4", ".h5")
@@ -95,7 +95,7 @@ def open_raw(path: Path, verify: bool, allow_external: bool = False) -> xr.Datas
         if verify:
             check_file(path)
         _check_superblock(path)
-        _try_hdf5(path)
+        _check_hdf5(path, allow_external)
         # Dims without a name get one, which the contract then refuses by that name.
         options = {"phony_dims": "access"}
     return xr.open_dataset(
@@ -135,9 +135,19 @@ def _check_superblock(path: Path) -> None:
         raise FileError(str(path), expected="the start of an HDF5 file", got=got, fix=fix)
 
 
-def _try_hdf5(path: Path) -> None:
+def _check_hdf5(path: Path, allow_external: bool) -> None:
+    """Open the file, and refuse data outside of it: it could name any file of this machine."""
     # h5netcdf complains on stderr about a file that it could not open; h5py just raises.
     import h5py
 
+    def check(name: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset) and (node.external or node.is_virtual):
+            raise external_data(path, f"values of {name} in another file")
+        for child in node if isinstance(node, h5py.Group) else ():
+            if isinstance(node.get(child, getlink=True), h5py.ExternalLink):
+                raise external_data(path, f"{child} as a link to another file")
+
     with h5py.File(path, "r") as file:
-        file.attrs.get("_nc3_strict")
+        if not allow_external:
+            check("/", file)
+            file.visititems(check)

@@ -82,18 +82,18 @@ def read_together(path: Path, names: Collection[str]) -> list[bytes]:
         OSError: as for any file that is missing.
     """
     for _ in range(_ATTEMPTS):
-        before, contents = _identity(path), []
+        before, contents = identity(path), []
         try:
             contents = [read_regular(path / name) for name in names]
         except FileNotFoundError:
-            if before == _identity(path):
+            if before == identity(path):
                 raise
-        if before is not None and before == _identity(path):
+        if before is not None and before == identity(path):
             return contents
     raise _replaced_while_read(path)
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
+def identity(path: Path) -> tuple[int, ...] | None:
     """Numbers that change when something else takes the name; None while there is nothing."""
     try:
         status = os.stat(path)
@@ -437,9 +437,9 @@ def undisturbed(path: Path) -> Iterator[None]:
     """Refuse a mixture: the files of a directory that was replaced while it was read."""
     recover_directory(path)
     refuse_special(path)
-    before = _identity(path) if path.is_dir() else None
+    before = identity(path) if path.is_dir() else None
     yield
-    if before is not None and before != _identity(path):
+    if before is not None and before != identity(path):
         raise _replaced_while_read(path)
 
 
@@ -461,10 +461,16 @@ def reading(
         raise too_large(path, _first_line(error)) from error
     except Exception as error:  # damaged files make the libraries raise almost anything
         got = f"{type(error).__name__}: {_first_line(error)}"
+        got = "lists or dicts nested without end" if isinstance(error, RecursionError) else got
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
 # ---------- Memory and disk
+
+
+#: Share of the memory that data or a result may take.
+MEMORY_SHARE = 0.5
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def usable_memory() -> float:
@@ -472,6 +478,8 @@ def usable_memory() -> float:
     limits = [math.inf]
     with contextlib.suppress(AttributeError, ValueError, OSError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(ValueError, OSError):  # of a container; "max" is no limit
+        limits.append(int(_CGROUP_LIMIT.read_text()))
     with contextlib.suppress(ImportError):
         import resource
 
@@ -480,9 +488,15 @@ def usable_memory() -> float:
     return min(limits)
 
 
+def check_memory(path: Path | str, n_bytes: float) -> None:
+    """Raise `FileError` where data of this many bytes are too large to be loaded."""
+    if n_bytes > MEMORY_SHARE * usable_memory():
+        raise too_large(path, f"{n_bytes / 1e9:.3g} GB")
+
+
 def too_large(path: Path | str, got: str) -> FileError:
     """The error about data that do not fit into memory."""
-    expected = f"data that fit into the {usable_memory() / 1e9:.3g} GB of memory"
+    expected = f"data of at most {MEMORY_SHARE * usable_memory() / 1e9:.3g} GB, half of the memory"
     fix = "select fewer times or places with the program that wrote it, or convert it to Zarr and "
     return FileError(str(path), expected=expected, got=got, fix=fix + "read(path, lazy=True)")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import difflib
 import gzip
 import io
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +16,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from spdelaw.checks import checked
+from spdelaw.data.io.safe_files import check_memory
 from spdelaw.data.layout import LABEL, POINT, TIME
 from spdelaw.errors import DataError, FileError
 
@@ -113,6 +117,8 @@ def _read_one_way(column: pd.Series, text: pd.Series, formats: Iterable[str]) ->
 #: Rows that show how numbers are written and which columns there are, and bytes of text that are
 #: read at once.
 SAMPLE_ROWS, READ_BYTES = 100, 2**20
+#: A compressed table may be so many times its size, and always so many bytes.
+MAX_EXPANSION, SMALL_TEXT = 200, 2**24
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet", ".pq")
 #: Columns of numbers from which on a table looks like one with a column per station.
 WIDE_TABLE_COLUMNS = 8
@@ -156,7 +162,9 @@ def read_frame(
     except ImportError as error:
         expected, fix = "a package that reads Parquet", "pip install pyarrow, or write it as CSV"
         raise FileError(str(source), expected=expected, got="none", fix=fix) from error
-    except (ValueError, OSError, EOFError, pd.errors.ParserError) as error:
+    except FileError:
+        raise
+    except (ValueError, OSError, EOFError, zlib.error, OverflowError) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         expected = "a table with a line of column names"
         fix = "open it in an editor: is it complete, and what it is named after?"
@@ -166,6 +174,7 @@ def read_frame(
 
 def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
     if source.suffix.lower() in (".parquet", ".pq"):
+        _check_parquet(source)
         frame = pd.read_parquet(source)
         return frame if rows is None else frame.head(rows)
     encoding = _encoding(source)
@@ -178,23 +187,42 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
 
+def _check_parquet(source: Path) -> None:
+    """Compare the declared number of values with the memory."""
+    with contextlib.suppress(ImportError):
+        from pyarrow import parquet
+
+        metadata = parquet.read_metadata(source)
+        check_memory(source, 8 * metadata.num_rows * metadata.num_columns)
+
+
 def _opened(source: Path) -> Any:
     return gzip.open(source) if source.suffix.lower() == ".gz" else source.open("rb")
 
 
 def _encoding(source: Path) -> str:
-    """UTF-8 or UTF-16 by its mark, or what spreadsheets of Western Europe write."""
+    """UTF-8 or UTF-16 by its mark, or what spreadsheets of Western Europe write.
+
+    All of the text is read once, piece by piece, which also shows how long it is.
+    """
+    decoder, encoding, length = codecs.getincrementaldecoder("utf-8")(), "utf-8-sig", 0
     with _opened(source) as file:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            return "utf-16"
+            encoding = "utf-16"
         file.seek(0)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            while piece := file.read(READ_BYTES):
-                decoder.decode(piece)
-        except UnicodeDecodeError:
-            return "cp1252"
-    return "utf-8-sig"
+        while piece := file.read(READ_BYTES):
+            length += len(piece)
+            check_memory(source, length)
+            if length > max(SMALL_TEXT, MAX_EXPANSION * source.stat().st_size):
+                expected, got = f"text of at most {MAX_EXPANSION} times its size", "more"
+                fix = "unpack it first if you trust it"
+                raise FileError(str(source), expected=expected, got=got, fix=fix)
+            if encoding == "utf-8-sig":
+                try:
+                    decoder.decode(piece)
+                except UnicodeDecodeError:
+                    encoding = "cp1252"
+    return encoding
 
 
 def _header_line(source: Path, encoding: str) -> tuple[int, str]:
@@ -322,6 +350,7 @@ class Columns(NamedTuple):
         return {k: v for k, v in self.given.items() if k in ("lon", "lat", "x", "y")}
 
 
+@checked
 def from_table(
     table: Any,
     *,
@@ -438,12 +467,12 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
 
 def _numeric_values(column: pd.Series) -> np.ndarray:
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
-    wrong = (numbers.isna() & column.notna()).to_numpy()
+    wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
     if wrong.any():
         first = int(np.argmax(wrong))
         raise DataError(
             f"column '{name}'",
-            expected="numbers, and nothing where they are missing",
+            expected="finite numbers, and nothing where they are missing",
             got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
             fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
             f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
@@ -456,6 +485,14 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
     rows = pd.DataFrame({k: _numeric_values(frame[name]) for k, name in columns.places.items()})
     for role, name in columns.places.items():
         refuse_missing(frame[name], ~np.isfinite(rows[role].to_numpy()))
+        limit = {"lat": 90.0, "lon": 360.0}.get(role, np.inf)
+        if (beyond := rows[role].abs() > limit).any():
+            expected, got = (
+                f"degrees from {-limit:g} to {limit:g}",
+                f"{rows[role][beyond].iloc[0]:g}",
+            )
+            fix = "check the column; positions that are no degrees are x and y"
+            raise DataError(f"column '{name}'", expected=expected, got=got, fix=fix)
     if columns.station is None:
         groups = rows.groupby(list(rows.columns), sort=True)
         places = groups.size().reset_index()[list(rows.columns)]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import instance, one_of, positive, whole
+from spdelaw.checks import checked, instance, one_of, positive, whole
 from spdelaw.data.fields import OBSERVATION_STD
 from spdelaw.data.observed import Observed, check_times, observe
 from spdelaw.data.prepare import Preparation, learn_map
@@ -47,6 +47,7 @@ FEWEST_HELD_OUT = 10
 MODES_PER_VALUE = 1.0
 
 
+@checked
 def fill(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -143,7 +144,6 @@ def fill_record(
     """`fill`, with the law and the trials as well."""
     rest = words.pop("residual", rest)
     _check_options(n_modes, basis, drift, rest, seconds, words)
-    seed = whole("seed", seed, 0)
     if prepare is not None:
         instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
     if domain is None:

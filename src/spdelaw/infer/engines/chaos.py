@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos, project_on_decoder
-from spdelaw.checks import one_of, whole
+from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import ConvergenceError, InputError
@@ -51,6 +51,7 @@ BIASED_NOTE = (
 )
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class Chaos(Engine):
     """The paper's expansion in chaos coordinates, with its exact posterior.

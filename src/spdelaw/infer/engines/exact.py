@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import instance, whole
+from spdelaw.checks import checked, instance, whole
 from spdelaw.data.layout import ORIGINAL
 from spdelaw.data.observed import Observed, check_change
 from spdelaw.data.quality import bad_sensors
@@ -296,6 +296,7 @@ VARIANCE_TOLERANCE, MOST_ROUNDS = 1e-3, 25
 VARIANCE_FLOOR = 1e-10
 
 
+@checked
 @dataclasses.dataclass(frozen=True)
 class Exact(Engine):
     """Maximum of the likelihood itself, without truncation or sampling.
