@@ -281,15 +281,17 @@ RIGHT = (
 )  # fmt: skip
 
 #: What people bring, with default options: a mean in a slow mode or none, few and sparse paths.
-DEFAULTS = tuple(
-    Kind(f"{layout}, {what}, defaults", slow_and_fast(mean, initial), paths, times, turns=2)
-    for mean, what in ((1.4, "mean in the slow mode"), (0.0, "no mean"))
-    for layout, paths, times, initial in (
-        ("1 path of 20 decay times", 1, 401, "stationary"),
-        ("8 paths of 3 decay times", 8, 61, "stationary"),
-        ("40 paths of 1 decay time, common start", 40, 21, [0.0, 0.0]),
-    )
-) + (
+LAYOUTS = (
+    ("1 path of 20 decay times", 1, 401, "stationary"),
+    ("8 paths of 3 decay times", 8, 61, "stationary"),
+    ("40 paths of 1 decay time, common start", 40, 21, [0.0, 0.0]),
+)
+DEFAULTS = (
+    *(
+        Kind(f"{layout}, {what}, defaults", slow_and_fast(mean, initial), paths, times, turns=2)
+        for mean, what in ((1.4, "mean in the slow mode"), (0.0, "no mean"))
+        for layout, paths, times, initial in LAYOUTS
+    ),
     Kind("8 paths, 60 % missing, defaults", heat(), 8, 31, noise=0.1, gaps=("random", 0.6),
          turns=1),
     Kind("8 paths, 80 % missing, defaults", heat(), 8, 31, noise=0.1, gaps=("random", 0.8),

@@ -202,18 +202,6 @@ def test_sigkills_at_random_moments_leave_the_bits_of_an_undisturbed_run(
     assert same_bits(tmp_path / "whole", tmp_path / "killed"), waits
 
 
-def test_a_checkpoint_without_later_settings_resumes(tmp_path):
-    run(tmp_path / "old", epochs=2)
-    file = tmp_path / "old" / "run.json"
-    document = json.loads(file.read_text())
-    for name in ("decay_of", "encoder", "rescale"):
-        del document["identity"]["config"][name]
-    file.write_text(json.dumps(document))
-    assert run(tmp_path / "old", epochs=2).info["epochs"] == 2
-    with pytest.raises(InputError, match="another rescale"):
-        run(tmp_path / "old", epochs=2, rescale=True)
-
-
 def test_checkpoints_hold_no_code_and_other_or_damaged_ones_are_refused(tmp_path):
     folder, thesis = tmp_path / "a", tmp_path / "b" / "thesis.txt"
     run(folder)
