@@ -248,6 +248,10 @@ def classify_observations(
 ) -> tuple[Observations, SemilinearFit]:
     """Observations, complete or partial, and the fit of the terms that decided it."""
     observed.check_change()
+    if isinstance(domain := observed.domain, Fields):
+        observed_fields = set(domain.split(observed.points)[0].tolist())
+        for f in set(range(domain.n_fields)) - observed_fields:
+            _check_unit(domain.names[f], terms, words.get("fixed") or {})
     if one_pass:
         _check_complete(observed, model)
     states = None
@@ -269,7 +273,7 @@ def classify_observations(
     if one_pass:
         got = "errors of predictions that noise makes"
         raise _one_pass_error("fields without noise of observations", got)
-    partly_observed = partly_observed_of(observed, n_modes, model, terms, words)
+    partly_observed = partly_observed_of(observed, n_modes, model)
     try:
         return partly_observed, partly_observed.fit(terms, words)
     except ConvergenceError:
@@ -383,20 +387,13 @@ def _check_unit(field: str, terms: Any, fixed: Mapping[str, Any]) -> None:
     raise DataError("data", expected=expected, got="neither, so it has no unit", fix=fix)
 
 
-def partly_observed_of(
-    observed: Observed, n_modes: int, model: Model, terms: Any, words: Mapping[str, Any]
-) -> PartlyObserved:
+def partly_observed_of(observed: Observed, n_modes: int, model: Model) -> PartlyObserved:
     """Observations on the modes, with what is known of their noise."""
     values, (fixed_variance, weights) = (
         np.asarray(observed.values),
         fixed_noise(model, len(observed.points)),
     )
     variance = None if weights is None else np.asarray(model.known_variance)
-    domain = observed.domain
-    if isinstance(domain, Fields):
-        observed_fields = set(domain.split(observed.points)[0].tolist())
-        for f in set(range(domain.n_fields)) - observed_fields:
-            _check_unit(domain.names[f], terms, words.get("fixed") or {})
     basis, products = observed.basis(n_modes), observed.products(n_modes)
     collapsed = collapse(values, observed.times, basis, weights, products)
     if collapsed.decoupled:

@@ -137,7 +137,7 @@ class ScoredPosterior(LogPosterior):
             information: Any = self.curvature if is_known else self._information(counted, best)
             if positive_inverse(information) is None:  # short of the maximum, on a flat ridge
                 best = dataclasses.replace(self, near=NEARER).climb(counted, best.x)
-                is_log = self.parametrisation.is_log @ self.columns > 0  # type: ignore[attr-defined]
+                is_log = self.parametrisation.is_log @ self.columns > 0
                 information = _with_vague(self._information(counted, best), is_log)
             names, rate_dt = self.parametrisation.free_names, self.rate_dt(self.full(best.x))  # type: ignore[attr-defined]
             covariance = invert_information(information, rate_dt, names)
