@@ -118,8 +118,15 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     if not (np.log(factor) > np.maximum(CLEAR_STANDARD_ERRORS * error, LEAST_LOG_FACTOR)).any():
         return law
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
+    factor = np.maximum(factor, 1.0)
+    note = (
+        f"errors of forecasts within the record are up to {np.sqrt(factor.max()):.2g} times what "
+        f"the modes promise, most at a lead of {ahead[factor.argmax()]:.3g}: bands of forecasts "
+        "are widened by as much"
+    )
     return law.with_info(
-        forecast_spread={"leads": ahead.tolist(), "factors": np.maximum(factor, 1.0).tolist()}
+        forecast_spread={"leads": ahead.tolist(), "factors": factor.tolist()},
+        warnings=[*law.info.get("warnings", []), note],
     )
 
 

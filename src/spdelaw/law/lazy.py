@@ -19,6 +19,7 @@ from spdelaw.law.observations import (
     modes_at,
     moments_dataset,
     noisy_state_space,
+    spread_factors,
     target,
     to_user,
     weights_of,
@@ -192,11 +193,12 @@ def moments_of_record(
         observed, sizes = _extended(observed, later), [len(later)]
     (block,) = blocks_of(law, observed, weights_of(law, observed))
     states = smooth_states(block, noisy_state_space(law, observed))
+    rows = (block.diagonal > 0).any(1).reshape(1, -1), observed.times
     n = sum(sizes)
     states, times = Smoothed(states.mean[-n:], states.covariance[-n:]), observed.times[-n:]
     labels = record.fields.isel(time=slice(0))
     labels = labels.copy(data=np.zeros(labels.shape))
-    expand = functools.partial(_expand_moments, law, places, labels, grid is None, dated)
+    expand = functools.partial(_expand_moments, law, places, labels, grid is None, dated, rows)
     template = expand(Smoothed(states.mean[:1], states.covariance[:1]), times[:1])
     parts = _expand_lazily(expand, states, times, slices_of(sizes), list(template.data_vars))
     coords = {name: c for name, c in template.coords.items() if "time" not in c.dims}
@@ -218,6 +220,7 @@ def _expand_moments(
     labels: xr.DataArray,
     is_at_data: bool,
     dated: bool,
+    rows: tuple[Array, Array],
     states: Smoothed,
     times: Array,
 ) -> xr.Dataset:
@@ -226,7 +229,8 @@ def _expand_moments(
     write_moments(states, modes_at(law, places), np.arange(1), mean, variance)
     coords = {"path": labels["path"].values, "time": times}
     variance += law.unresolved_variance  # a residual with memory is not lazy
-    result = moments_dataset(law, mean, variance, places, coords)
+    factor = spread_factors(law, *rows, times)
+    result = moments_dataset(law, mean, variance, places, coords, factor)
     return to_user(law, result, dated, labels if is_at_data else None)
 
 

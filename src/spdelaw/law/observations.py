@@ -477,16 +477,16 @@ def noise_at(law: Law, points: Array) -> Array:
     return np.asarray(law.residual.at_points(law.points, points).white)
 
 
-def spread_factors(law: Law, observed: Observed, times: Any) -> Array | float:
+def spread_factors(law: Law, has_values: Array, clock: Array, times: Any) -> Array | float:
     """Factors of the variance of values at times after the last observed one; (P, T, 1).
 
     The law has them by lead where its forecasts of its data had other errors than their variance.
+    ``has_values`` (P, T) are the observed rows, at the times ``clock``.
     """
     spread = law.info.get("forecast_spread")
     if spread is None:
         return 1.0
-    has_values = np.isfinite(observed.values).any(-1)
-    last = np.where(has_values, observed.times, -np.inf).max(1, keepdims=True)
+    last = np.where(has_values, clock, -np.inf).max(1, keepdims=True)
     ahead, at = np.nan_to_num(np.asarray(times) - last), [0.0, *spread["leads"]]
     return np.interp(ahead, at, [1.0, *spread["factors"]])[..., None]
 

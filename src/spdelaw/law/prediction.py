@@ -292,7 +292,9 @@ def _predict_in_memory(
     if requested_times is None and mean.shape[1] != fields.sizes["time"]:
         rows = observed.rows[:, :, None]
         mean, variance = (np.take_along_axis(moments, rows, axis=1) for moments in (mean, variance))
-    factor = spread_factors(law, observed, coords.get("path_time", coords["time"]))
+    has_values = np.isfinite(observed.values).any(-1)
+    clock = coords.get("path_time", coords["time"])
+    factor = spread_factors(law, has_values, observed.times, clock)
     result = moments_dataset(law, mean, variance, places, coords, factor)
     if n_samples:
         drawn = mean + np.sqrt(factor) * (drawn - mean)
