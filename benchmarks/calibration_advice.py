@@ -450,6 +450,10 @@ def report(lines: list[dict[str, Any]]) -> str:
                            str(row["errors"])])  # fmt: skip
     text = (
         "## Verdict and advice\n\n"
+        f"{len(lines)} data sets made by plain NumPy (`python -m benchmarks.calibration_advice`), "
+        "with seeds of their own in every row. A right law is judged on new data: it may fail in "
+        "1 % of the sets and three Monte-Carlo errors. A wrong law is judged on its own data. Rows "
+        "of few sets show the cause, not its rate; run more sets before you quote one.\n\n"
         + table(["right law", "sets", "false alarms", "bands or skill off", "'do not rely on it'",
                  "errors", "holds"], first)
         + "\n\n"
