@@ -16,10 +16,10 @@ export MPLBACKEND           := Agg
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo reproduce test test-all lint bench docs clean
+.PHONY: help demo reproduce test test-all test-lowest test-newest test-wheel lint bench docs clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## simulate both regimes, learn their laws, judge and draw them (into demo/)
 	$(BIN)/python -m paper demo --out demo
@@ -32,6 +32,25 @@ test: $(VENV)/.dev ## run the fast tests and the examples in the docs
 
 test-all: $(VENV)/.dev ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-lowest: ## run the fast tests with the lowest declared versions (in .venv-lowest)
+	@$(PYTHON) -m venv .venv-lowest
+	@grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
+	  | sort -u > .venv-lowest/constraints.txt
+	@.venv-lowest/bin/python -m pip install -qq -c .venv-lowest/constraints.txt -e '.[dev,all]'
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-newest: ## run the fast tests with the newest versions there are (in .venv-newest)
+	@$(PYTHON) -m venv .venv-newest
+	@.venv-newest/bin/python -m pip install -qq --upgrade -e '.[dev,all]'
+	.venv-newest/bin/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-wheel: ## build the wheel, install it without extras, and fit a NetCDF file (in .venv-wheel)
+	@rm -rf .venv-wheel dist && $(PYTHON) -m venv .venv-wheel
+	@$(PYTHON) -m pip wheel -qq --no-deps -w dist .
+	@.venv-wheel/bin/python -m pip install -qq dist/*.whl
+	cd .venv-wheel && bin/spdelaw simulate heat --paths 20 --modes 2 --out heat.nc --force --quiet \
+	  && bin/spdelaw fit heat.nc --modes 2 --out heat.law --force && bin/spdelaw show heat.law
 
 lint: $(VENV)/.dev ## check style, types and import order
 	$(BIN)/ruff check .
@@ -47,7 +66,7 @@ docs: $(VENV)/.dev ## build the documentation (into site/)
 	@echo "open site/index.html"
 
 clean: ## remove .venv, site, demo and caches
-	rm -rf $(VENV) site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-newest .venv-wheel site demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ------------------------------------------------------------------ set-up

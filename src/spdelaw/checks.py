@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from spdelaw.errors import InputError, MissingExtraError
+from spdelaw.errors import DomainError, EquationError, InputError, MissingExtraError
 
 __all__ = [
     "checked",
@@ -214,10 +214,23 @@ def checked(target: F) -> F:
                 if name in hints and value is not default:
                     is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                     for entry in value if is_many else (value,):
-                        _check_argument(name, entry, hints[name], default)
+                        try:
+                            _check_argument(name, entry, hints[name], default)
+                        except InputError as wrong:
+                            raise _of_kind(wrong, target) from None
         return target(*args, **words)
 
     return call  # type: ignore[return-value]
+
+
+def _of_kind(error: InputError, function: Any) -> InputError:
+    """The error as one about the domain or the equation, where the argument is about these."""
+    is_equation = function.__module__.startswith("spdelaw.processes")
+    kind = EquationError if is_equation else InputError
+    is_domain = error.what == "n_modes" or (error.what == "domain" and not is_equation)
+    kind = DomainError if is_domain else kind
+    fix = "pass domain=sl.Interval(0, 1)" if error.what == "domain" else error.fix
+    return kind(error.what, expected=error.expected, got=error.got, fix=fix)
 
 
 def _resolved_hints(function: Any) -> dict[str, Any]:

@@ -152,5 +152,5 @@ def test_prior_slope_by_differences(prior, is_log):
      (LogNormal, (1.0, np.inf)), (Normal, (np.nan, 1.0)), (Normal, (0.0, -1.0))],
 )  # fmt: skip
 def test_bad_priors(kind, numbers):
-    with pytest.raises(InputError, match=kind.__name__):
+    with pytest.raises(InputError, match="finite number"):
         kind(*numbers)

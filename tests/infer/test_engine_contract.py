@@ -87,7 +87,7 @@ def test_a_rank_is_part_of_its_noise():
     model = sl.Model(noise=sl.LowRank(3))
     assert (model.noise, model.noise_rank) == ("low_rank", 3)
     assert repr(model) == "Model(noise='low_rank', noise_rank=3)"
-    with pytest.raises(InputError, match="noise_rank"):
+    with pytest.raises(InputError, match="rank"):
         sl.LowRank(0)
 
 

@@ -92,7 +92,7 @@ def test_report_twice_with_a_section_of_skill(law, gappy, tmp_path):
     [
         ({"path": "report.pdf"}, FileError, "ends in .html"),
         ({"laws": {}}, InputError, "one to 4 laws"),
-        ({"laws": {"a": 1}}, InputError, "one to 4 laws"),
+        ({"laws": {"a": 1}}, InputError, "a Law or a dict"),
         ({"wider": sl.Interval(-1, np.pi + 1)}, InputError, "one domain"),
         ({"max_paths": 0}, InputError, "positive"),
         ({"skill": {"leads": [1]}}, InputError, "to_dict"),

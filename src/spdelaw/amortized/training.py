@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import whole
+from spdelaw.checks import non_negative, whole
 from spdelaw.data.io.records import is_record, read_record, write_record
 from spdelaw.data.io.safe_files import reading, recover_directory, replace_directory
 from spdelaw.errors import ExecutorError, FileError, InputError
@@ -332,6 +332,8 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         history = tuple((float(a), float(b), float(c)) for a, b, c in document["history"])
         whole("epoch", counters["epoch"], 0)
         whole("best_epoch", counters["best_epoch"], 0)
+        non_negative("seconds", counters["seconds"])
+        counters["best_score"] = float(counters["best_score"])
         if not counters["best_epoch"] <= counters["epoch"] == len(history):
             raise ValueError(f"epoch {counters['epoch']} with {len(history)} rows of history")
         snapshot = Snapshot(arrays=arrays, history=history, **counters)

@@ -310,7 +310,7 @@ def check_values(fields: xr.DataArray, largest: float = np.finfo(float).max) -> 
         expected = "finite numbers, or NaN where missing"
         fix = "if they mean missing: data.where(np.isfinite(data))"
         if largest == LARGEST_VALUE:
-            expected, got = f"numbers up to {largest:g}", got.replace("infinite", "larger")
+            expected = f"finite numbers up to {largest:g}, or NaN where missing"
             fix = f"change the unit; if they mean missing: data.where(abs(data) < {largest:g})"
         raise DataError("values", expected=expected, got=got, fix=fix)
     if missing == fields.size:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, instance, one_of, whole
+from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.clock import to_dates
 from spdelaw.data.fields import as_fields
 from spdelaw.data.prepare import Preparation
@@ -453,9 +453,6 @@ def _fields(
     data: Any, domain: Any, prepare: Preparation | None
 ) -> tuple[xr.DataArray, tuple[str, ...]]:
     """Canonical fields, reduced but not yet prepared, and their spatial dims."""
-    if prepare is not None:
-        fix = "pass prepare=sl.Preparation(anomalies='month')"
-        instance("prepare", prepare, Preparation, fix)
     if prepare is not None and prepare.anomalies == "lead":
         raise InputError(
             "prepare",

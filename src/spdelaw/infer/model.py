@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import checked, one_of, whole
+from spdelaw.checks import checked, one_of
 from spdelaw.errors import InputError
 from spdelaw.processes.forcing import Season
 
@@ -31,10 +31,6 @@ class LowRank:
     """
 
     rank: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the rank."""
-        whole("noise_rank", self.rank, 1)
 
 
 @checked

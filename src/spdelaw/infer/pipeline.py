@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, instance
+from spdelaw.checks import checked
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
@@ -362,13 +362,11 @@ def _model_from_words(model: Model | None, words: dict[str, Any]) -> Model:
         expected = "words in the model itself, where one is given"
         fix = "move it into sl.Model(...)"
         raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
-    return instance("model", model, Model, "pass model=sl.Model(drift='dense')")
+    return model
 
 
 def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
-    """Raise an error for a wrong preparation, or a forcing in other units than the data."""
-    if prepare is not None:
-        instance("prepare", prepare, Preparation, "pass prepare=sl.Preparation(anomalies='month')")
+    """Raise an error for a forcing in other units than the data."""
     ready = isinstance(data, Observed) and data.prepared is not None
     if model.forcing is not None and (ready or prepare is not None):
         expected = "data in the units of the forcing"
@@ -490,7 +488,6 @@ def update(
         >>> sl.update(first, data[20:]).info["n_paths"]
         40
     """
-    instance("law", law, Law, "pass what fit or load returned")
     if law.statistics is None:
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"

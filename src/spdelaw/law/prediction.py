@@ -202,8 +202,7 @@ def _nonlinear_paths(law: Law, n_paths: int, times: Any, points: Any, seed: int)
     t, start = law.times if times is None else check_times(times), float(law.times[0])
     _check_not_before(start, t)
     places = law.domain.places(points)
-    n, seed = n_paths, seed
-    states = draw_paths(law.state_space, start, t, n, seed)
+    states = draw_paths(law.state_space, start, t, n_paths, seed)
     check_finite(states)
     values = places.unflatten(states @ modes_at(law, places).T)
     coords = {"path": np.arange(n_paths), "time": t, **places.coords}

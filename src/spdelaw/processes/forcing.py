@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import checked, is_number, numbers
+from spdelaw.checks import is_number, numbers
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import EquationError
 from spdelaw.processes.operators import decay_means
@@ -215,7 +215,6 @@ def _matrix_pull_back(forcing: Forcing, drift: Array, times: Array, by: Array) -
 MOST_PARTS = 366
 
 
-@checked
 @dataclasses.dataclass(frozen=True, eq=False)
 class Season:
     """``q_n(t) = q_n w(t)``: w repeats, is constant on equal parts of a period and has mean 1.

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, one_of, optional, whole
+from spdelaw.checks import checked, one_of, optional
 from spdelaw.errors import ConvergenceError, FileError, InputError
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear, distinct_steps, transition
@@ -59,20 +59,17 @@ class Paths(abc.ABC):
 
     def __post_init__(self) -> None:
         """Check all, or raise `InputError`."""
-        e, std = self.equation, self.observation_std
+        e = self.equation
         if not isinstance(e, (SpectralSPDE, Semilinear)):
             got, fix = type(e).__name__, "pass sl.catalogue.heat()"
             raise InputError("equation", expected="a SpectralSPDE", got=got, fix=fix)
-        if not (isinstance(std, (int, float)) and 0 <= std < np.inf):
-            got, fix = repr(std), "pass observation_std=0.05"
-            raise InputError("observation_std", expected="a non-negative number", got=got, fix=fix)
         checked = {
-            "n_paths": whole("n_paths", self.n_paths, 1),
+            "n_paths": int(self.n_paths),
             "times": self.linear._times(self.times),
             "grid": e.domain.check_points(e.default_grid() if self.grid is None else self.grid),
-            "seed": whole("seed", self.seed, 0),
+            "seed": int(self.seed),
             "scheme": one_of("scheme", self.scheme, SCHEMES),
-            "observation_std": float(std),
+            "observation_std": float(self.observation_std),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -552,7 +549,7 @@ def simulate(
         batches = (_simulate_batch(paths, *both) for both in _memory_batches(paths))
         return stream_to_zarr(Path(out), batches, paths.n_paths, progress)
     if chunks is not None:
-        return _simulate_lazily(paths, whole("chunks", chunks, 1))
+        return _simulate_lazily(paths, chunks)
     return _simulate_in_memory(paths, progress)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos, project_on_decoder
-from spdelaw.checks import checked, one_of, whole
+from spdelaw.checks import checked, one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import ConvergenceError, InputError
@@ -85,10 +85,7 @@ class Chaos(Engine):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        whole("n_time", self.n_time, 1)
-        whole("order", self.order, 1)
         one_of("tail", self.tail, TAILS)
-        whole("threads", self.threads, 1)
 
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse options that the expansion does not support."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import checked, instance, whole
+from spdelaw.checks import checked
 from spdelaw.data.layout import ORIGINAL
 from spdelaw.data.observed import Observed, check_change
 from spdelaw.data.quality import bad_sensors
@@ -318,11 +318,6 @@ class Exact(Engine):
     name = "exact"
     supports = frozenset(WORDS)
     accepts_lazy = True
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        whole("threads", self.threads, 1)
-        instance("profile", self.profile, bool, "pass profile=False")
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
