@@ -56,7 +56,7 @@ class Evaluation(NamedTuple):
         by_observation_variance: one number.
         initial_information: ``-d2 log p / d m0 d m0'``, (N, N); constant in ``m0``.
         by_season: by the weights of the seasons, (K,); a zero without them.
-        by_mean: by a mean of the law with the initial mean held, (N,); zeros without one.
+        by_mean: by a mean of the law whose start stays where it is, (N,); a zero without one.
     """
 
     log_likelihood: Array
@@ -119,10 +119,8 @@ def score(
         first = np.broadcast_to(initial.mean[:, None] * block.unit, post.mean.shape[1:])
         states = np.concatenate([first[None], post.mean])
     outside, count, volume = density(block, use_misfit)
-    error, by_mean = block.estimate - states, np.zeros(1)
-    misfit = outside + _per_path(block, quadratic(block.gram, error))
-    if dynamics.mean is not None:
-        by_mean = (apply_gram(block.gram, error) / r * block.unit).sum((0, 2))
+    by_mean = np.zeros(1) if dynamics.mean is None else _mean_gradient(block, states, prior)
+    misfit = outside + _per_path(block, quadratic(block.gram, block.estimate - states))
     energy = _per_path(block, _prior_energy(post.mean, prior)) + misfit / r
     value = -0.5 * (count * np.log(2 * np.pi * r) + post.log_determinant + energy - volume)
     by_r = 0.5 * ((misfit / r**2 - count / r).sum() + post.gram_trace / r)
@@ -139,6 +137,14 @@ def score(
         by_mean,
     )
     return add_response_score(evaluation, block, dynamics, states, r)
+
+
+def _mean_gradient(block: Block, states: Array, prior: Prior) -> Array:
+    """``sum_t (1 - F)' Omega^-1 (u_{t+1} - F u_t)`` over all paths, (N,)."""
+    f, weight = along(prior.factor, prior.which), along(prior.weight, prior.which)
+    pulled = apply_gram(weight, states[1:] - apply_gram(f, states[:-1]))
+    turned = f if f.ndim == 3 else np.swapaxes(f, 1, 2)
+    return np.asarray(((pulled - apply_gram(turned, pulled)) * block.unit).sum((0, 2)))
 
 
 def _per_path(block: Block, columns: Array) -> Array:

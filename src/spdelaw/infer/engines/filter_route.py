@@ -235,7 +235,7 @@ class FilterObjective(Objective):
 
     def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:
         """Gradient by the mean of a law around it; an anchored start stays where it is."""
-        return evaluation.by_mean - (evaluation.by_initial_mean if self.anchored else 0.0)
+        return evaluation.by_mean + (0.0 if self.anchored else evaluation.by_initial_mean)
 
     def _with_working_floor(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:
