@@ -324,6 +324,8 @@ MOST_ROWS = 16 * ENOUGH_ROWS
 BAD_SHARE = 0.125
 #: Mean square, relative to that of the values, that is rounding; the same of a mode's size.
 ROUNDING_SQUARE, NO_MODE = 1e-20, 1e-6
+#: Median of the size of a standard normal.
+NORMAL_MEDIAN = 0.6744898
 
 
 def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
@@ -346,19 +348,20 @@ def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
     rows = rows[:: -(-len(rows) // ENOUGH_ROWS)] if len(rows) else rows
     rounding = ROUNDING_SQUARE * float(np.nanmean(rows**2)) if rows.size else 0.0
     while len(rows) >= FEWEST_ROWS and len(bad) < most:
-        square, _ = _mean_squares(rows, basis, keep)
+        square = _sizes(_standardised_residual(rows, basis, keep))[0]
         if np.isfinite(square).sum() < 0.5 * n_points:  # few sensors to compare with
             break
         worst = int(np.where(keep, np.nan_to_num(square), -1.0).argmax())
         keep[worst] = False
-        square, mean = _mean_squares(rows, basis, keep)
-        usual = np.sort(square[keep & np.isfinite(square)])[-2]
-        if not square[worst] > max(BAD_SENSOR_RATIO * usual, rounding):
+        residual = _standardised_residual(rows, basis, keep)
+        sizes = _sizes(residual)
+        usual = np.sort(sizes[:, keep & np.isfinite(sizes[0])])[:, -2]
+        if not (sizes[:, worst] > np.maximum(BAD_SENSOR_RATIO * usual, rounding)).all():
             break
-        size = np.sqrt(square[worst])
-        what = "is off by" if abs(mean[worst]) > 0.5 * size else "errs by"
-        about = mean[worst] if what == "is off by" else size
-        bad[worst] = f"{what} {about:.3g} where others err by {np.sqrt(usual):.2g}"
+        size, mean = np.sqrt(sizes[0, worst]), float(np.nanmean(residual[:, worst]))
+        what = "is off by" if abs(mean) > 0.5 * size else "errs by"
+        about = mean if what == "is off by" else size
+        bad[worst] = f"{what} {about:.3g} where others err by {np.sqrt(usual[0]):.2g}"
     return bad
 
 
@@ -377,16 +380,15 @@ def _stuck_sensors(every: Array, rows: Array, basis: Array) -> dict[int, float]:
     return stuck
 
 
-def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]:
-    """Mean square, and mean, of the standardised residual of each sensor; NaN of few; (M,) each.
+def _standardised_residual(rows: Array, basis: Array, keep: Array) -> Array:
+    """Residual of least squares, of equal variance at sound sensors; NaN for missing; (R, M).
 
     Least squares uses the sensors in ``keep`` alone; ``y - c`` of another one has the variance
     ``r (1 + h)``.
     """
-    observed = ~np.isnan(rows)
-    square, total, count = np.zeros((3, len(basis)))
-    packed = np.packbits(observed & keep, axis=1)
+    packed = np.packbits(~np.isnan(rows) & keep, axis=1)
     _, which = np.unique(packed.view(f"V{packed.shape[1]}").reshape(-1), return_inverse=True)
+    out = np.full(rows.shape, np.nan)
     for pattern in range(which.max(initial=-1) + 1):
         block = rows[which == pattern]
         used = keep & ~np.isnan(block).all(0)
@@ -395,9 +397,17 @@ def _mean_squares(rows: Array, basis: Array, keep: Array) -> tuple[Array, Array]
         scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
         residual = block - block[:, used] @ basis[used] @ inverse @ basis.T
         residual[:, scale <= NO_MODE] = np.nan
-        residual /= np.sqrt(np.maximum(scale, NO_MODE))
-        count += (~np.isnan(residual)).sum(0)
-        square += np.nansum(residual**2, axis=0)
-        total += np.nansum(residual, axis=0)
+        out[which == pattern] = residual / np.sqrt(np.maximum(scale, NO_MODE))
+    return out
+
+
+def _sizes(residual: Array) -> Array:
+    """Mean square of each sensor, and its median as that of a normal variable; NaN of few; (2, M).
+
+    One outlier makes the first large, and not the second.
+    """
+    count = (~np.isnan(residual)).sum(0)
     enough = np.where(count >= FEWEST_ROWS, count, np.nan)
-    return square / enough, total / enough
+    ordered = np.sort(residual**2, axis=0)  # NaN last
+    middle = ordered[np.maximum(count - 1, 0) // 2, np.arange(residual.shape[1])]
+    return np.stack([np.nansum(ordered, axis=0), enough * middle / NORMAL_MEDIAN**2]) / enough
