@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.data.builders import POINTS, TIMES, any_fields, fields, values, with_path_times
 
 from spdelaw.data.fields import as_fields, stack
-from spdelaw.errors import DataError
+from spdelaw.errors import DataError, InputError
 
 
 def build(data=None, **changes):
@@ -367,7 +367,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("what", "got", "call"), REFUSED)
 def test_refused_with_what_expected_got_and_fix(what, got, call):
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(InputError) as caught:
         call()
     assert caught.value.what == what
     assert got in caught.value.got

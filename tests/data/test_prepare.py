@@ -434,8 +434,8 @@ SIX = monthly(6)
 NO_DATES = SIX.assign_coords(time=range(6))
 REFUSED = [
     (lambda: Preparation(anomalies="weekly"), InputError, "one of"),
-    (lambda: Preparation(standardise=True), InputError, "one of"),
-    (lambda: Preparation(detrend=1), InputError, "a bool"),
+    (lambda: Preparation(standardise=True), InputError, "text or None"),
+    (lambda: Preparation(detrend=1), InputError, "True or False"),
     (lambda: Preparation(anomalies="month").learn(SIX), DataError, "every calendar month more"),
     (lambda: Preparation(anomalies="month").learn(NO_DATES), DataError, "dates"),
     (lambda: Preparation(average="lat").reduce(SIX), InputError, "one of time, x"),

@@ -151,7 +151,7 @@ def test_seed_decides_and_more_paths_change_nothing(pattern):
 SEEDS = [-1, 1.5, None, True, "0"]
 SUMS = [(), (0.5, 0.6), (1.2, -0.2), (1.0, 0.0), "abc", 0.5, (np.nan, 1), None]
 REFUSED = [
-    *((InputError, "sum to 1", lambda f=f: split(fields(), f)) for f in SUMS),
+    *((InputError, "sum to 1|each a finite number", lambda f=f: split(fields(), f)) for f in SUMS),
     *((InputError, "seed", lambda s=s: split(fields(), seed=s)) for s in SEEDS),
     (InputError, "along", lambda: split(fields(), along="x")),
     (DataError, 'along="time"', lambda: split(fields(2))),

@@ -30,6 +30,8 @@ Array = np.ndarray
 FEWEST = 20
 #: Size of a direction, relative to that of a change of scale, that differences do not resolve.
 ROUNDING = 1e-3
+#: Size of a state, relative to the largest of all modes, that is rounding.
+NO_STATE = 1e-9
 #: Least length of a unit column after projection: shorter ones lie in the space taken out.
 LEAST_LENGTH = 0.03
 #: Standard error of the logarithm of a variance that is not determined.
@@ -335,10 +337,15 @@ def normal_p(e: Array) -> float:
 
 
 def coupling(series: list[Series | None], state: Array, held: Array, shrink: float) -> TestResult:
-    """Errors on the states of other modes; ``held`` (N, N) are pairs that the law couples."""
+    """Errors on the states of other modes; ``held`` (N, N) are pairs that the law couples.
+
+    States that are rounding errors follow the other modes, and drive none.
+    """
+    size = np.sqrt(np.nansum(state**2, (0, 1)))
+    moves = size > NO_STATE * size.max(initial=0.0)
 
     def others(n: int, one: Series) -> Array:
-        near = [m for m in range(state.shape[-1]) if m != n and not held[n, m]]
+        near = [m for m in np.flatnonzero(moves) if m != n and not held[n, m]]
         near = sorted(near, key=lambda m: abs(m - n))[
             : min(NEIGHBOURS, one.n // ERRORS_PER_REGRESSOR)
         ]

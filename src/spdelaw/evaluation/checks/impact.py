@@ -27,11 +27,6 @@ TASKS_WITH_RIVALS = ("forecast", "gaps")
 #: (``(s^2 - 1) / 2 - log s``), and with as little behind the best rival. Both beyond what chance
 #: does: half a 95 % interval over paths or stretches of time.
 STD_TOLERANCE, NATS_TOLERANCE = 1.2, 0.05
-#: Shares inside the bands of `LEVELS` of deviations that are too small, and too large, by this.
-EDGES = scipy.special.ndtri(0.5 + np.array(LEVELS) / 200)
-LOWEST, HIGHEST = (
-    2.0 * scipy.special.ndtr(EDGES * s) - 1.0 for s in (1 / STD_TOLERANCE, STD_TOLERANCE)
-)
 #: Error relative to that of the best rival that is rounding.
 EXACT = 1e-6
 #: Fewest units with an error; less of it in a share, and in nats, cannot be told from chance.
@@ -126,6 +121,13 @@ def _mean(sums: Array, counts: Array) -> Array:
 
 
 def _excess(coverage: Array) -> float:
-    """By how much the worst share is off beyond what is tolerated and what chance does."""
+    """By how much the worst share is off beyond what is tolerated and what chance does.
+
+    Tolerated are the shares of deviations that are too small, or too large, by `STD_TOLERANCE`.
+    """
     share, half = coverage
-    return float(np.max(np.maximum(LOWEST - share, share - HIGHEST) - half))
+    edges = scipy.special.ndtri(0.5 + np.array(LEVELS) / 200)
+    lowest, highest = (
+        2.0 * scipy.special.ndtr(edges * s) - 1.0 for s in (1 / STD_TOLERANCE, STD_TOLERANCE)
+    )
+    return float(np.max(np.maximum(lowest - share, share - highest) - half))
