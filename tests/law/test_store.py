@@ -113,6 +113,15 @@ def test_a_law_replaces_a_law_and_nothing_else(tmp_path):
         law().save(tmp_path / "none" / "some.law")
 
 
+def test_arrays_of_another_program_are_not_replaced(tmp_path):
+    theirs = tmp_path / "model" / "arrays.safetensors"
+    theirs.parent.mkdir()
+    theirs.write_bytes(b"weights")
+    with pytest.raises(FileError):
+        law().save(theirs.parent, overwrite=True)
+    assert theirs.read_bytes() == b"weights"
+
+
 @pytest.mark.parametrize("name", ["notes.txt", ".git/HEAD"])
 def test_files_of_the_user_beside_a_law_are_never_removed(saved, name):
     (saved / name).parent.mkdir(exist_ok=True)

@@ -208,9 +208,10 @@ def check_replaceable(path: Path) -> None:
 def written_files(folder: Path) -> tuple[str, ...]:
     """Files of a folder that `write_law` put there: both, or none where it is no law.
 
-    Another program may call a file ``law.json`` too; ours has a checksum, or arrays beside it.
+    Another program may call one of its files like ours; a law has both, or a document of ours.
     """
-    is_law = (folder / ARRAYS).is_file() or is_record(folder / DOCUMENT, ("schema", "parameters"))
+    has_both = all((folder / name).is_file() for name in (DOCUMENT, ARRAYS))
+    is_law = has_both or is_record(folder / DOCUMENT, ("schema", "parameters"))
     return (DOCUMENT, ARRAYS) if is_law else ()
 
 
