@@ -182,7 +182,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         cause = f"the values are rounded to {d.place}, which is noise of standard deviation"
         return f"{cause} {std:.2g}", "observation_noise='estimate'"
     if test == "growing mode":
-        cause = f"{d.place} does not decay: it grows (sl.discover finds all terms)"
+        cause = f"growth in place of decay in {d.place} (sl.discover finds all terms)"
         return cause, _terms_text(("u", "u^3"))
     if test == "offset":
         return (
@@ -232,7 +232,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
         grows = _growing_modes(law)
-        cause = f"{grows} does not decay: it grows, or " if grows else ""
+        cause = f"growth in place of decay in {grows}, or " if grows else ""
         cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
     return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
