@@ -89,6 +89,7 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     stationary = operators.stationary_covariance(dynamics.drift, dynamics.noise)
     if not (np.isfinite(stationary).all() and (operators.diagonal(stationary) > 0).all()):
         return law
+    observed = observed.paths(slice(None, None, -(-observed.n_paths // MOST_WINDOWS)))
     data = observed_for_law(law, observed)
     space = noisy_state_space(law, data)
     initial = space.initial._replace(
