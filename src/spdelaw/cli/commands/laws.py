@@ -145,7 +145,7 @@ def _mean_facts(law: Law) -> dict[str, str]:
     z, limit = decided.get("largest_z_of_mean"), decided.get("mean_from_z")
     if z is None:
         return {"mean": law.info.mean}
-    return {"mean": f"{law.info.mean} (largest |z| of a mode {z:.1f}, dropped below {limit:.1f})"}
+    return {"mean": f"{law.info.mean} (largest |z| of a mode {z:.2g}, dropped below {limit:.1f})"}
 
 
 def _time_dependence_facts(law: Law) -> dict[str, str]:
