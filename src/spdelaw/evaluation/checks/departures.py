@@ -41,7 +41,7 @@ TRAINING_INFLATION = 1e6
 
 
 class RegressionSums(NamedTuple):
-    """Sums of squares of a regression: explained by ``k`` columns, left over, and how many left."""
+    """Sums of squares of a regression: explained by ``k`` columns, residual, and its degrees."""
 
     explained: float
     left: float
