@@ -26,6 +26,7 @@ from spdelaw.statespace.mean import (
     evaluate_restricted_statistics,
     mean_given,
     mean_given_statistics,
+    mean_gradient_statistics,
     with_mean,
 )
 from spdelaw.statespace.statistics import collect, evaluate_statistics
@@ -109,6 +110,33 @@ def test_an_anchored_start_stays_where_it_is(structure, kind, pattern, extra):
     check_initial_information(evaluate, p, 1e-7)
 
 
+MEAN = np.array([0.7, -0.4, 0.2])
+
+
+def by_differences(log_likelihood, step=1e-4):
+    """Gradient by the mean; the log-likelihood is quadratic in it."""
+    ends = [[log_likelihood(MEAN + s * e) for s in (step, -step)] for e in np.eye(3)]
+    return np.array([(high - low) / (2.0 * step) for high, low in ends])
+
+
+@cross(
+    structure=["diagonal", "matrix", "dense_drift"],
+    kind=KINDS,
+    pattern=PATTERNS,
+    extra={key: EXTRAS[key] for key in ("plain", "both")},
+)
+def test_gradient_by_a_mean_whose_start_stays_where_it_is(structure, kind, pattern, extra):
+    case = make(kind, pattern, structure=structure, **extra)
+
+    def evaluate(mean):
+        space = with_mean(case.parameters.state_space, mean, anchored=True)
+        return evaluate_likelihood(case.collapsed, space)
+
+    expected = by_differences(lambda mean: evaluate(mean).log_likelihood.sum())
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(evaluate(MEAN).by_mean, expected, rtol=1e-6, atol=1e-6 * scale)
+
+
 TIMES = np.array([0.0, 0.1, 0.35, 0.5, 0.9, 1.0])
 
 
@@ -118,6 +146,19 @@ def complete(kind, structure):
     values = draw(p, TIMES, phi, np.random.default_rng(0), 4)
     inverse = np.linalg.pinv(phi)
     return p, values @ inverse.T, collect([values], TIMES, inverse, phi, pairs=True)
+
+
+@cross(kind=KINDS, structure=STRUCTURES)
+def test_gradient_by_the_mean_of_complete_paths(kind, structure):
+    p, _, s = complete(kind, structure)
+    anchored = kind != "stationary"
+
+    def at(mean):
+        return with_mean(p.state_space, mean, anchored)
+
+    expected = by_differences(lambda mean: evaluate_statistics(s, at(mean)).log_likelihood.sum())
+    got = mean_gradient_statistics(s, at(MEAN), anchored=anchored)
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
 @cross(kind=KINDS, structure=STRUCTURES)

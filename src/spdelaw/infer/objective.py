@@ -355,13 +355,22 @@ class LogPosterior:
 
     def at(self, x: Array) -> tuple[float, Array, Array]:
         """Value, gradient, and the information on the initial mean."""
+        value, gradient, evaluation = self._evaluated(x)
+        return value, gradient, evaluation.initial_information
+
+    def by_mean_at(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient, at the end by the mean, at the first entries of ``x``."""
+        value, gradient, evaluation = self._evaluated(x[: len(self.scale)])
+        return value, np.concatenate([gradient, evaluation.by_mean])
+
+    def _evaluated(self, x: Array) -> tuple[float, Array, Evaluation]:
         full = self.full(x)
         model = self.parametrisation.state_space(full)
         evaluation = self.evaluate(model)
         log_prior, slope = self.log_prior(full)
         value = float(evaluation.log_likelihood.sum()) + log_prior
         gradient = self.parametrisation.score(full, model, evaluation) + slope
-        return value, self.columns.T @ gradient, evaluation.initial_information
+        return value, self.columns.T @ gradient, evaluation
 
     def log_prior(self, full: Array) -> tuple[float, Array]:
         """Log density of the priors at a full vector, up to a constant, and its gradient."""
@@ -479,15 +488,6 @@ class LogPosterior:
         joint = np.nan_to_num(joint, nan=0.0, posinf=0.0, neginf=0.0)
         mixed = -joint[n:, :n]
         return joint[:n, :n] - np.nan_to_num(mixed.T @ held.covariance @ mixed), mixed
-
-    def by_mean_at(self, x: Array) -> tuple[float, Array]:
-        """Value and gradient, at the end by the mean, at the first entries of ``x``."""
-        full = self.full(x[: len(self.scale)])
-        model = self.parametrisation.state_space(full)
-        evaluation, (log_prior, slope) = self.evaluate(model), self.log_prior(full)
-        gradient = self.columns.T @ (self.parametrisation.score(full, model, evaluation) + slope)
-        value = float(evaluation.log_likelihood.sum()) + log_prior
-        return value, np.concatenate([gradient, evaluation.by_mean])
 
     def expected_information(self, x: Array) -> Array | None:
         """Information that the law expects of rows that are all like their mean, or None.

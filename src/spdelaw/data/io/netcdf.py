@@ -38,8 +38,8 @@ def save(dataset: xr.Dataset, path: Path) -> None:
 class _Written(io.FileIO):
     """A file whose first failed write is kept in ``error`` and ends all writing.
 
-    The HDF5 library ends the process some time after it was told of a full disk; it is told that
-    all is well, and the file is discarded.
+    An error of a write makes the HDF5 library crash later. So a failed write reports success to
+    the library; the caller reads ``error`` and discards the file.
     """
 
     error: OSError | None = None
