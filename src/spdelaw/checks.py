@@ -183,7 +183,7 @@ def checked(target: F) -> F:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
 
     Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
-    the function itself. A default needs not be of its type.
+    the function itself. A default need not be of its type.
 
     Raises:
         InputError: the first argument that is of another type, or out of range.
