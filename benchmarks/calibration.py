@@ -203,9 +203,9 @@ def _bands(law: sl.Law, kind: Kind, test: Any, tier: str, seed: int) -> list[int
     """Values inside bands of 50, 80 and 95 %, and how many there were."""
     if tier == "gaps" and not kind.noise:
         return [0] * (len(LEVELS) + 1)  # a hidden value is known to rounding, and has no band
-    bare, fields = law.without_preparation_and_mean, law.domain.flatten(law.prepared(test))
-    observed = bare.observe(fields.isel(path=slice(20)))
-    mean, std, truth = predict_tier(bare, observed, tier, seed, kind.draws)
+    # With its mean, whose uncertainty the drawn laws have too; no kind has a preparation.
+    observed = law.observe(law.domain.flatten(test).isel(path=slice(20)))
+    mean, std, truth = predict_tier(law, observed, tier, seed, kind.draws)
     there = ~np.isnan(truth) & (std > 1e-7 * np.sqrt(np.nanmean(truth**2)))
     z = np.abs(truth - mean)[there] / std[there]
     edges = scipy.special.ndtri(0.5 + 0.5 * np.array(LEVELS))
