@@ -164,7 +164,7 @@ SAME_POINT = 1e-5
 SMALLEST_AREA = 0.01
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """How to turn raw data into the fields of a fit.

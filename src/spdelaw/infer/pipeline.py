@@ -188,7 +188,7 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
-@checked
+@checked()
 def fit(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -460,7 +460,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
 FIT_TOGETHER = "fit old and new data together"
 
 
-@checked
+@checked()
 def update(
     law: Law,
     data: Any,

@@ -352,7 +352,7 @@ class Law:
 
     # -- new paths, and data under the law ----------------------------------------------
 
-    @checked
+    @checked()
     def sample(
         self,
         n_paths: int,
@@ -385,7 +385,7 @@ class Law:
         """
         return likelihood.log_likelihood(self, data)
 
-    @checked
+    @checked()
     def reconstruct(
         self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
     ) -> xr.Dataset:
@@ -405,7 +405,7 @@ class Law:
         """
         return prediction.reconstruct(self, self.observe(data), grid, parameter_draws, seed)
 
-    @checked
+    @checked()
     def forecast(
         self,
         history: Any,
@@ -442,7 +442,7 @@ class Law:
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
-    @checked
+    @checked()
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
 
@@ -516,7 +516,7 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
-    @checked
+    @checked()
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the law to a directory.
 
@@ -542,7 +542,7 @@ class Law:
         """
         return parameters.to_pandas(self.parameters)
 
-    @checked
+    @checked()
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)

@@ -350,7 +350,7 @@ class Columns(NamedTuple):
         return {k: v for k, v in self.given.items() if k in ("lon", "lat", "x", "y")}
 
 
-@checked
+@checked()
 def from_table(
     table: Any,
     *,
