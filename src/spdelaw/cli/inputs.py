@@ -215,7 +215,7 @@ def read_for(
     columns of a table default to those that the law was learned from.
     """
     learned_from = law.info.get("data", {})
-    named = parse_columns(columns if columns is not None else learned_from.get("columns", ""))
+    named = Columns.parse(columns if columns is not None else learned_from.get("columns", ""))
     std = learned_from.get("observation_std")
     if law.preparation is not None or is_table(file):
         prepared_variable = None if law.preparation is None else law.preparation.how.variable
@@ -229,22 +229,6 @@ def read_for(
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
     return fields
-
-
-def parse_columns(text: str) -> Columns:
-    """Columns from ``time=date,value=tmax``."""
-    pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
-    wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
-    if wrong:
-        expected = f"such as time=date, of {', '.join(Columns._fields)}"
-        example = "time=date,value=tmax,station=id,lon=lon,lat=lat"
-        raise refused("--columns", expected, repr(text), example)
-    return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
-
-
-def columns_text(columns: Columns) -> str:
-    """Inverse of `parse_columns`."""
-    return ",".join(f"{role}={name}" for role, name in columns.given.items())
 
 
 def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import is_date, to_numbers
-from spdelaw.data.fields import unchecked_fields
 from spdelaw.data.layout import (
     coordinate,
     in_radians,
@@ -405,26 +404,12 @@ def guess_unit(times: np.ndarray) -> str:
 # ---------- Domain and preparation of raw data where the user gives neither
 
 
-def guess_source(
-    data: Any, prepare: Preparation | None, **adapter: Any
-) -> tuple[AbstractDomain, Preparation]:
-    """A domain for data, and their preparation with names and dims filled in.
-
-    ``adapter``: words of `spdelaw.as_fields`; a bare array comes with ``points``.
-    """
-    raw = _dataset(_labelled(data, **adapter))
+def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
+    """A domain for labelled data, and their preparation with names and dims filled in."""
+    raw = _dataset(data)
     layout = recognise(raw, prepare)
     _, fields = layout.preparation.learned(raw, layout.dims)
     return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
-
-
-def _labelled(data: Any, *, points: Any = None, **adapter: Any) -> Any:
-    """A bare array with its points as fields (path, time, x[, y[, z]]); other data as they are."""
-    if points is None:
-        return data
-    n_dims = np.ndim(points[0]) and len(points) if isinstance(points, list | tuple) else 0
-    n_dims = n_dims or (np.shape(points)[1] if np.ndim(points) == 2 else 1)
-    return unchecked_fields(data, points=points, dims=DOMAIN_DIMS["box"][:n_dims], **adapter)
 
 
 def _dataset(data: Any) -> xr.Dataset:

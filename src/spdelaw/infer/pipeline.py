@@ -14,6 +14,7 @@ from spdelaw.checks import checked
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
+from spdelaw.data.io.sources import labelled
 from spdelaw.data.observed import (
     ADAPTER,
     Observed,
@@ -234,11 +235,13 @@ def fit(
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     data_notes = []
     if domain is None:
+        data, adapter = labelled(data, **adapter)
         domain, prepare, adapter = _guessed(data, prepare, adapter)
         data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
     check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
+    data, adapter = labelled(data, domain.dims, **adapter)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     if "dynamics" in words and isinstance(engine, str) and engine == "exact":
@@ -337,9 +340,6 @@ def _guessed(
     """A domain for the data, as the shell guesses it, and how to prepare and read them."""
     if isinstance(data, Observed):
         return data.domain, prepare, adapter
-    if "points" in adapter:
-        domain, _ = guess_source(data, None, **adapter)
-        return domain, prepare, adapter
     stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
     given = dataclasses.replace(prepare or Preparation(), **stated)
     domain, guessed = guess_source(data, given)
@@ -492,7 +492,7 @@ def update(
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"
         raise InputError("law", expected=expected, got=got, fix=FIT_TOGETHER)
-    raw, fixed_mean = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    raw, fixed_mean = law.observe(data, **adapter), law.known_mean
     observed = raw if fixed_mean is None else raw.less(fixed_mean)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)

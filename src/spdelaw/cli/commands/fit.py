@@ -21,7 +21,7 @@ from spdelaw.cli.commands.laws import (
     show_plan,
     show_terms,
 )
-from spdelaw.cli.inputs import DataOptions, columns_text
+from spdelaw.cli.inputs import DataOptions
 from spdelaw.cli.options import (
     DiscoverModel,
     EngineOptions,
@@ -149,7 +149,7 @@ def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> 
     """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
     data = {"file": str(options.file)}
     data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
-    data |= {"columns": columns_text(options.columns)} if options.columns.given else {}
+    data |= {"columns": options.columns.text} if options.columns.given else {}
     return law.with_info(data=data)
 
 
