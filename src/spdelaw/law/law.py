@@ -436,7 +436,8 @@ class Law:
     ) -> xr.Dataset:
         """Field at further times given a history, with the variables of `reconstruct`.
 
-        On request, ``sample`` has draws of the field without observation noise.
+        On request, ``sample`` has draws of the field without observation noise. All of them include
+        the error of an estimated mean.
 
         Args:
             history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.
