@@ -81,7 +81,7 @@ class Chaos(Engine):
     threads: int = 1
     name = "chaos"
     # First-order propagators are known in closed form where modes evolve alone and unforced.
-    supports = frozenset(WORDS) - {"forcing", "season"}
+    supports = frozenset(WORDS) - {"forcing", "season", "state_noise"}
 
     def __post_init__(self) -> None:
         """Check the options."""
