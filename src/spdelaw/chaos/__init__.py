@@ -20,6 +20,7 @@ from spdelaw.chaos.indices import (
     total_degree_set,
     weighted_set,
 )
+from spdelaw.chaos.products import HermiteReaction, growth_between_wells, hermite_products
 from spdelaw.chaos.propagators import (
     chaos_coordinates,
     expand,
@@ -33,6 +34,7 @@ from spdelaw.chaos.propagators import (
 __all__ = [
     "CosineBasis",
     "HaarBasis",
+    "HermiteReaction",
     "IndexSet",
     "MultiIndex",
     "TruncationSet",
@@ -41,7 +43,9 @@ __all__ = [
     "expand",
     "first_order",
     "first_order_set",
+    "growth_between_wells",
     "hermite_chaos",
+    "hermite_products",
     "latent_dimension",
     "order_moments",
     "propagate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from spdelaw.chaos.bases import (
     to_numpy,
 )
 from spdelaw.chaos.indices import IndexSet, total_degree_set
-from spdelaw.errors import InputError
+from spdelaw.errors import ConvergenceError, InputError
 
 # ---------- Propagators of any order
 #
@@ -80,6 +80,8 @@ def propagate_chaos(
     *,
     horizon: float | None = None,
     basis: TimeBasis | None = None,
+    initial_std: Any = None,
+    reaction: Callable[[Array], Array] | None = None,
     xp: Any = None,
 ) -> Array:
     """``u_alpha(t)`` of every index, shape (T, n_indices, N).
@@ -97,6 +99,9 @@ def propagate_chaos(
         indices: from `total_degree_set` or `weighted_set`.
         horizon: T of the cosines, by default the last time.
         basis: other functions of time.
+        initial_std: of the modes of a Gaussian initial state about ``X(0)``, (N,). The last of the
+            set's K functions of time then stands for it: ``xi_Kn`` is the coordinate of mode n.
+        reaction: nonlinear drift, `spdelaw.chaos.HermiteReaction`; not for tensors.
         xp: numpy or torch; by default that of the arguments.
 
     Example:
@@ -114,10 +119,22 @@ def propagate_chaos(
     n = _check_shapes(a, b, start, indices)
     if a.ndim == 1 and n <= FEW_MODES:  # one large product is then faster than many small ones
         a = xp.diag(a)
-    states = xp.swapaxes(start.reshape(n, -1), 0, 1)
-    pieces = _integrate(a, b, states, t, basis, indices, xp)
+    u = _start(xp.swapaxes(start.reshape(n, -1), 0, 1), initial_std, indices, xp)
+    n_functions = indices.n_time - (initial_std is not None)
+    pieces = _integrate(a, b, u, t, basis, n_functions, indices, reaction, xp)
     values = xp.concatenate(list(pieces), 0)  # (T, n_indices, C, N)
     return values[:, :, 0] if start.ndim == 1 else xp.swapaxes(values, 2, 3)
+
+
+def _start(states: Array, initial_std: Any, indices: IndexSet, xp: Any) -> Array:
+    """``u_alpha(0)`` of initial states (C, N); (n_indices, C, N)."""
+    above = xp.zeros_like(states) + constant(np.zeros((len(indices) - 1, 1, 1)), states, xp)
+    if initial_std is not None:
+        k, mode = np.divmod(indices.slots[0, 0, indices.rows(1)], indices.n_noise)
+        one = (k == indices.n_time - 1)[:, None] & (mode[:, None] == np.arange(states.shape[1]))
+        first = constant(one, states, xp) * as_floating(initial_std, xp)
+        above = xp.concatenate([above[: len(one)] + first[:, None], above[len(one) :]])
+    return xp.concatenate([states[None], above])
 
 
 def _check_shapes(a: Array, b: Array, start: Array, indices: IndexSet) -> int:
@@ -149,10 +166,19 @@ FIRST_PIECE = 1.0
 FEW_MODES = 12
 
 
+#: Sweeps after which the states at the points of a piece agree, or the piece is cut in two.
+MOST_SWEEPS, AGREEMENT = 20, 1e-10
+#: A piece shorter than this share of T shows a drift that runs away.
+SHORTEST_PIECE = 1e-6
+
+
 @functools.cache
 def _radau() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points c in (0, 1], integrals ``int_0^c_i l_j`` of their Lagrange polynomials, and the
-    matrix from values at (0, c) to Legendre coefficients."""  # noqa: D205, D209
+    """Points c in (0, 1], and two matrices for values there.
+
+    The integrals ``int_0^c_i l_j`` of their Lagrange polynomials, and the map from values at
+    (0, c) to Legendre coefficients.
+    """
     legendre = np.polynomial.legendre
     edge = np.zeros(N_POINTS + 1)
     edge[-2:] = 1.0, -1.0
@@ -168,31 +194,38 @@ def _radau() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _integrate(
     a: Array,
     b: Array,
-    states: Array,
+    u: Array,
     times: np.ndarray,
     basis: TimeBasis,
+    n_functions: int,
     indices: IndexSet,
+    reaction: Callable[[Array], Array] | None,
     xp: Any,
 ) -> Iterator[Array]:
     """Values at the times of each piece in turn, (times, n_indices, C, N)."""
     c, _, to_legendre = _radau()
     rate = float(np.abs(to_numpy(a)).reshape(len(a), -1).sum(1).max())
-    knots = _knots(basis, indices.n_time, float(times[-1]), rate)
-    zeros = xp.zeros_like(states)
-    u = xp.stack([states, *[zeros] * (len(indices) - 1)]) if len(indices) > 1 else states[None]
+    knots = _knots(basis, n_functions, float(times[-1]), rate)
     steps: dict[float, tuple[Array, Array]] = {}
-    first = np.searchsorted(times, 0.0, side="right")
+    first = int(np.searchsorted(times, 0.0, side="right"))
     if first:
         yield u[None]
-    for left, right in itertools.pairwise(knots):
+    pieces = list(itertools.pairwise(knots))[::-1]
+    while pieces:
+        left, right = pieces.pop()
         h = right - left
         key = round(h / basis.horizon, 12)
         if key not in steps:
             steps[key] = _step(a, h, xp)
         inside = np.minimum(left + h * c, right - 1e-12 * h)  # a jump belongs to the next piece
-        m = constant(basis.values(inside, indices.n_time), b, xp)
-        stages = _collocate(u, steps[key], m, b, indices, xp)  # (n_indices, C, J, N)
-        last = np.searchsorted(times, right + 1e-12 * basis.horizon, side="right")
+        m = np.zeros((N_POINTS, indices.n_time))
+        m[:, :n_functions] = basis.values(inside, n_functions)
+        stages = _settle(u, steps[key], constant(m, b, xp), b, indices, reaction, xp)
+        if stages is None:
+            _check_length(h, basis.horizon)
+            pieces += [(left + h / 2, right), (left, left + h / 2)]
+            continue
+        last = int(np.searchsorted(times, right + 1e-12 * basis.horizon, side="right"))
         if last > first:
             at = np.polynomial.legendre.legvander(2 * (times[first:last] - left) / h - 1, N_POINTS)
             weights = constant(at @ to_legendre, b, xp)
@@ -202,11 +235,41 @@ def _integrate(
         u = stages[:, :, -1]
 
 
-def _knots(basis: TimeBasis, n_time: int, end: float, rate: float) -> np.ndarray:
+def _settle(
+    u: Array,
+    step: tuple[Array, Array],
+    m: Array,
+    b: Array,
+    indices: IndexSet,
+    reaction: Callable[[Array], Array] | None,
+    xp: Any,
+) -> Array | None:
+    """States at the points of a piece, (n_indices, C, J, N); None where sweeps do not agree."""
+    stages = _collocate(u, step, m, b, indices, None, xp)
+    for _ in range(MOST_SWEEPS if reaction else 0):
+        before = stages
+        with np.errstate(over="ignore", invalid="ignore"):
+            stages = _collocate(u, step, m, b, indices, reaction(before), xp)  # type: ignore[misc]
+            change = np.abs(stages - before).max()
+        if not np.isfinite(change):
+            return None
+        if change <= AGREEMENT * np.abs(stages).max():
+            return stages
+    return None if reaction else stages
+
+
+def _check_length(h: float, horizon: float) -> None:
+    if h < SHORTEST_PIECE * horizon:
+        expected, got = "coefficients that stay finite", "a truncated expansion that runs away"
+        fix = "take a shorter time interval, or a drift that pulls back, such as -u^3"
+        raise ConvergenceError("chaos", expected=expected, got=got, fix=fix)
+
+
+def _knots(basis: TimeBasis, n_functions: int, end: float, rate: float) -> np.ndarray:
     """Ends of the pieces: equal ones, but shorter towards the points where layers begin."""
-    jumps = basis.breakpoints(n_time)
+    jumps = basis.breakpoints(n_functions)
     ends = np.concatenate([[0.0], jumps[(jumps > 0) & (jumps < basis.horizon)], [basis.horizon]])
-    longest = basis.horizon / (PIECES_PER_FUNCTION * n_time)
+    longest = basis.horizon / (PIECES_PER_FUNCTION * n_functions)
     out = []
     for left, right in itertools.pairwise(ends):
         count = math.ceil((right - left) / longest * (1 - 1e-9))
@@ -254,6 +317,7 @@ def _collocate(
     m: Array,
     b: Array,
     indices: IndexSet,
+    reaction: Array | None,
     xp: Any,
 ) -> Array:
     """States at the points of a piece, (n_indices, C, J, N), order by order."""
@@ -263,6 +327,8 @@ def _collocate(
         out = _apply(u[indices.rows(order), :, None], from_start, xp)
         if order:
             out = out + _apply(_source(orders[-1], m, b, indices, order, xp), from_source, xp)
+        if reaction is not None:
+            out = out + _apply(reaction[indices.rows(order)], from_source, xp)
         orders.append(out)
     return xp.concatenate(orders)
 
@@ -374,9 +440,9 @@ def order_moments(
     coupling = np.einsum("lij,lkm->ikjm", b, b.conj()).reshape(n * n, n * n)
     indices = total_degree_set(1, 1, order)
     horizon = max(float(t[-1]), 1e-300)
-    pieces = _integrate(
-        lifted, coupling[None], m.reshape(1, -1), t, CosineBasis(horizon), indices, np
-    )
+    u = _start(m.reshape(1, -1), None, indices, np)
+    basis = CosineBasis(horizon)
+    pieces = _integrate(lifted, coupling[None], u, t, basis, 1, indices, None, np)
     chain = np.concatenate(list(pieces))[:, :, 0].reshape(len(t), order + 1, n, n)
     # u_n = M_n sqrt(n! / T^n), from m_1 = 1 / sqrt(T) and the weights sqrt(n).
     scale = np.cumprod(np.append(1.0, np.sqrt(horizon / np.arange(1, order + 1))))

@@ -211,10 +211,41 @@ class IndexSet:
             raise InputError("degrees", expected=expected, got=got, fix=fix)
         degrees = degrees[np.argsort(degrees.sum((1, 2)), kind="stable")].astype(np.int8)
         object.__setattr__(self, "degrees", degrees)
-        object.__setattr__(self, "slots", _slots(degrees.reshape(len(degrees), -1)))
+        object.__setattr__(self, "slots", self._linked())
+
+    def _linked(self) -> np.ndarray:
+        degrees = self.degrees.reshape(len(self), -1)
+        row, variable = np.nonzero(degrees)
+        lowered = degrees[row]
+        lowered[np.arange(len(row)), variable] -= 1
+        previous = self.find(lowered)
+        if (previous < 0).any() or degrees[0].any():
+            expected = "every index less one degree in the set as well"
+            got, fix = "a set with holes", "use total_degree_set, or weighted_set"
+            raise InputError("degrees", expected=expected, got=got, fix=fix)
+        slot = np.arange(len(row)) - np.searchsorted(row, row)
+        out = np.zeros((3, max(1, int(slot.max(initial=0)) + 1), len(self)), int)
+        out[0] = degrees.shape[1]
+        out[:, slot, row] = variable, degrees[row, variable], previous
+        return out
 
     def __len__(self) -> int:
         return len(self.degrees)
+
+    def find(self, degrees: np.ndarray) -> np.ndarray:
+        """Positions of indices (n, K L) in the set, -1 for those that are not."""
+        keys, searched = self._sorted_keys, _keys(degrees)
+        at = self._ranked[np.minimum(np.searchsorted(keys, searched), len(self) - 1)]
+        rows = self.degrees.reshape(len(self), -1)[at]
+        return np.where((rows == degrees).all(1), at, -1)
+
+    @functools.cached_property
+    def _ranked(self) -> np.ndarray:
+        return np.argsort(_keys(self.degrees.reshape(len(self), -1)))
+
+    @functools.cached_property
+    def _sorted_keys(self) -> np.ndarray:
+        return _keys(self.degrees.reshape(len(self), -1))[self._ranked]
 
     @property
     def n_time(self) -> int:
@@ -345,28 +376,10 @@ def _growths(word: tuple[int, ...], costs: np.ndarray) -> Iterator[tuple[tuple[i
             yield (*word[:-1], last + 1), costs[last + 1] - costs[last]
 
 
-def _slots(degrees: np.ndarray) -> np.ndarray:
-    """Variables, degrees and predecessors of each index, (3, S, n_indices)."""
-    n, n_variables = degrees.shape
-    row, variable = np.nonzero(degrees)
-    degree = degrees[row, variable]
-    slot = np.arange(len(row)) - np.searchsorted(row, row)
-    lowered = degrees[row]
-    lowered[np.arange(len(row)), variable] -= 1
-    keys, searched = (
-        np.ascontiguousarray(a).view(f"S{n_variables}")[:, 0] for a in (degrees, lowered)
-    )
-    ranked = np.argsort(keys)
-    at = np.minimum(np.searchsorted(keys[ranked], searched), n - 1)
-    previous = ranked[at]
-    if not np.array_equal(keys[previous], searched) or degrees[0].any():
-        expected = "every index less one degree in the set as well"
-        got, fix = "a set with holes", "use total_degree_set, or weighted_set"
-        raise InputError("degrees", expected=expected, got=got, fix=fix)
-    out = np.zeros((3, max(1, int(slot.max(initial=0)) + 1), n), int)
-    out[0] = n_variables
-    out[:, slot, row] = variable, degree, previous
-    return out
+def _keys(degrees: np.ndarray) -> np.ndarray:
+    """One string of bytes for each row, to sort and search by."""
+    rows = np.ascontiguousarray(degrees, np.int8)
+    return rows.view(f"S{rows.shape[1]}")[:, 0]
 
 
 # ---------- Normalised Hermite polynomials of the chaos coordinates, one for each multi-index

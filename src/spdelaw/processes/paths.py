@@ -524,7 +524,7 @@ def simulate(
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 
 
-@checked
+@checked()
 def simulate(
     equation: SpectralSPDE | Semilinear,
     n_paths: int,
