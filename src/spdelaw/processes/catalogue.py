@@ -60,8 +60,9 @@ def sparse(x: Array) -> Array:
 def semilinear_on(
     label: str, domain: AbstractDomain, n_modes: int, terms: Mapping[str, float], *, nu: float,
     kappa: float = 0.0, noise: Any = DEFAULT_NOISE, initial: Any = 0.0, times: Any = TIMES,
+    state_noise: str = "none", noise_offset: float = 0.0,
 ) -> Semilinear:  # fmt: skip
-    """``dX = (-kappa X + nu Laplace X + f(X)) dt + dW`` on any domain."""
+    """``dX = (-kappa X + nu Laplace X + f(X)) dt + B(X) dW`` on any domain."""
     # A grid, the same along each dim, on which the modes are linearly independent.
     per_dim = n_modes if len(domain.dims) == 1 else int(domain.indices(n_modes).max()) + 1  # type: ignore[attr-defined]
     drift, options = (
@@ -69,7 +70,7 @@ def semilinear_on(
         {"initial": initial, "times": times, "label": label},
     )
     linear = SpectralSPDE(domain, n_modes, drift, noise=noise, n_points=per_dim + 1, **options)
-    return Semilinear(linear, terms)
+    return Semilinear(linear, terms, state_noise, noise_offset)
 
 
 @checked(EquationError)
@@ -151,6 +152,69 @@ def allen_cahn_2d(
     """
     label, options = "Allen-Cahn equation in two dimensions", {"nu": nu, "noise": noise, **settings}
     return semilinear_on(label, TORUS, n_modes, {"u": a, "u^3": -b}, **options)
+
+
+# ---------- Noise that depends on the state, in the sense of Ito
+
+
+GEOMETRIC_NOISE = PowerLaw(1.5, 0.5)
+ANDERSON_NOISE = White(0.1)
+SQUARE_ROOT_NOISE = White(0.05)
+
+
+def positive(x: Array, *further: Array) -> Array:
+    """A positive field, of mean one."""
+    return 1.0 + 0.5 * np.cos(x)
+
+
+@checked(EquationError)
+def geometric_heat(
+    n_modes: int = 15, *, nu: float = 0.2, noise: Any = GEOMETRIC_NOISE, initial: Any = positive,
+    noise_offset: float = 0.0, domain: AbstractDomain = RING, **settings: Any,
+) -> Semilinear:  # fmt: skip
+    """Heat under noise in proportion to the field, ``dX = nu X_xx dt + (offset + X) dW`` (Ito).
+
+    The noise grows with the field. With ``noise_offset`` it is affine and does not vanish with it.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.geometric_heat(n_modes=5).state_noise
+        'proportional'
+    """
+    kind = "affine" if noise_offset else "proportional"
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    options |= {"state_noise": kind, "noise_offset": noise_offset}
+    return semilinear_on("geometric heat equation", domain, n_modes, {}, **options)
+
+
+@checked(EquationError)
+def parabolic_anderson(
+    n_modes: int = 15, *, nu: float = 0.2, noise: Any = ANDERSON_NOISE, **settings: Any
+) -> Semilinear:
+    """Parabolic Anderson model, ``dX = nu X_xx dt + X dW`` (Ito), with W white in space.
+
+    High and narrow peaks grow out of a flat field. W has the modes that are kept.
+    """
+    equation = geometric_heat(n_modes, nu=nu, noise=noise, **settings)
+    linear = dataclasses.replace(equation.linear, label="parabolic Anderson model")
+    return dataclasses.replace(equation, linear=linear)
+
+
+@checked(EquationError)
+def square_root_heat(
+    n_modes: int = 15, *, nu: float = 0.2, rate: float = 1.0, level: float = 1.0,
+    noise: Any = SQUARE_ROOT_NOISE, initial: Any = positive, domain: AbstractDomain = RING,
+    **settings: Any,
+) -> Semilinear:  # fmt: skip
+    """A density with immigration: ``dX = (nu X_xx + rate (level - X)) dt + sqrt(X) dW`` (Ito).
+
+    W is white in space; the noise is that of births and deaths. Keep it small: where the field of
+    finitely many modes is negative, there is no noise.
+    """
+    terms = {"1": rate * level, "u": -rate}
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    label, kind = "square-root heat equation", "square_root"
+    return semilinear_on(label, domain, n_modes, terms, state_noise=kind, **options)
 
 
 @checked(EquationError)
@@ -321,6 +385,7 @@ __all__ = [
     "fisher_kpp",
     "fitzhugh_nagumo",
     "fractional_heat",
+    "geometric_heat",
     "gray_scott",
     "heat",
     "heat_on",
@@ -328,11 +393,13 @@ __all__ = [
     "nagumo",
     "neumann_heat",
     "ornstein_uhlenbeck",
+    "parabolic_anderson",
     "periodic_heat",
     "plane_ornstein_uhlenbeck",
     "rotating_sphere",
     "sphere_heat",
     "square_heat",
+    "square_root_heat",
 ]
 
 
@@ -545,5 +612,6 @@ EQUATIONS = _by_name(
 )
 #: The semilinear ones by name.
 SEMILINEAR = _by_name(
-    *(allen_cahn, nagumo, fisher_kpp, burgers, kpz, allen_cahn_2d, fitzhugh_nagumo, gray_scott)
+    *(allen_cahn, nagumo, fisher_kpp, burgers, kpz, allen_cahn_2d, fitzhugh_nagumo, gray_scott),
+    *(geometric_heat, parabolic_anderson, square_root_heat),
 )
