@@ -285,7 +285,7 @@ def fit(
     full_record = check_times(
         observe(data, domain, prepare, executor=executor, named=True, **adapter)
     )
-    if not engine.accepts_lazy or full_record.has_own_clocks:
+    if not engine.accepts_lazy or full_record.has_own_clocks or full_record.is_small:
         full_record = full_record.in_memory()
     model = with_forcing_on_clock(model, full_record)
     check_not_filled(full_record)
