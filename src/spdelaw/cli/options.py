@@ -151,6 +151,8 @@ class Shared:
         lat: Name of the column with latitudes in degrees.
         x: Name of the column with positions x, where they are not longitudes.
         y: Name of the column with positions y, where they are not latitudes.
+        quantity: Rows to take, where a column says what the value of each row is, such as
+            element=TMAX.
     """
 
 
@@ -165,7 +167,17 @@ PANELS = {
     "Forecasts of the past": ("leads", "origins", "first", "refits", "most_origins"),
     "Uncertainty": ("level", "bootstrap", "seed"),
     ENGINE: ("engine", "engine_option", "dask"),
-    OUTPUT: ("out", "force", "figure", "dry_run", "smooth", "everywhere", "json", "quiet"),
+    OUTPUT: (
+        "out",
+        "save_law",
+        "force",
+        "figure",
+        "dry_run",
+        "smooth",
+        "everywhere",
+        "json",
+        "quiet",
+    ),
 }
 PANEL_OF = {name: panel for panel, options in PANELS.items() for name in options}
 

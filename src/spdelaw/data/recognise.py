@@ -19,7 +19,7 @@ from spdelaw.data.layout import (
     longitudes_together,
 )
 from spdelaw.data.names import roles, with_places
-from spdelaw.data.prepare import Preparation
+from spdelaw.data.prepare import Preparation, Prepared
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
@@ -406,10 +406,17 @@ def guess_unit(times: np.ndarray) -> str:
 
 def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
     """A domain for labelled data, and their preparation with names and dims filled in."""
+    layout, _, fields = prepare_as_recognised(data, prepare)
+    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+
+
+def prepare_as_recognised(
+    data: Any, prepare: Preparation | None
+) -> tuple[Layout, Prepared, xr.DataArray]:
+    """Layout of labelled data, what their preparation learned, and the prepared fields."""
     raw = _dataset(data)
     layout = recognise(raw, prepare)
-    _, fields = layout.preparation.learned(raw, layout.dims)
-    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+    return layout, *layout.preparation.learned(raw, layout.dims)
 
 
 def _dataset(data: Any) -> xr.Dataset:

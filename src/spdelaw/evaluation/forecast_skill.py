@@ -126,7 +126,8 @@ class Skill:
         n_modes: of the law.
         tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
             first past, relative to the climatology's; empty where nothing was to be chosen.
-        about: origins, fits, domain, rest and units, as plain data.
+        about: origins, fits, domain, rest and units, as plain data; ``fit`` has the words of
+            `spdelaw.fit` that give the law.
         learn: learns the law from all data, without an argument.
     """
 
@@ -426,7 +427,7 @@ def skill(
         tables, list(issued[0].predictions), ahead, stride, level, replicates, seed
     )
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
-    about = _describe_run(fields, plan, origins, issued[-1])
+    about = _describe_run(fields, plan, origins, issued[-1]) | {"fit": chosen.words}
 
     def learn() -> Law:
         return for_raw_data(chosen.learn(fields), prepare)

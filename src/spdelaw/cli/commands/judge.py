@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from spdelaw import report
+from spdelaw.cli.commands.laws import with_source
 from spdelaw.cli.domains import check_same_domain, stored_equation
-from spdelaw.cli.inputs import PATTERNS, DataOptions, LawAndData, LawsAndData, read_fields
+from spdelaw.cli.inputs import DataOptions, LawAndData, LawsAndData, read_fields
 from spdelaw.cli.messages import in_options
 from spdelaw.cli.options import (
     DataFile,
@@ -181,11 +182,11 @@ def skill_command(
         seed: Seed of the bootstrap: the same seed gives the same intervals.
 
     Shown first:
-        file, out, force, figure, variable, domain, modes, anomalies, leads, first, refits, drift,
-        noise, config
+        file, out, save_law, force, figure, variable, domain, modes, anomalies, leads, first,
+        refits, drift, noise, config
 
     Examples:
-        spdelaw skill sst.nc --anomalies month --modes 6 --leads 1,3,6,12
+        spdelaw skill sst.nc --anomalies month --leads 1,3,6,12 --save-law best.law
         spdelaw skill sst.nc --domain eof --anomalies month --modes 2,4,8 --drift dense
         spdelaw skill tmax.csv --time date --value tmax --lon lon --lat lat --anomalies dayofyear
         spdelaw skill heat.nc --modes 4 --leads 1,5 --out forecasts.nc --figure skill.png
@@ -194,16 +195,19 @@ def skill_command(
     if targets.figure is not None:
         report.require_figures()
     Model(**model)  # checks the words
-    source, domain = data.read(), data.domain.domain
+    source = data.read()
     is_open = source.preparation is not None and not any(data.domain)
     with output.progress(f"forecasting {data.file}") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         scores = skill(
             source.data,
-            domain if domain == PATTERNS or is_open else source.choose_domain().domain,
+            None if is_open else source.choose_domain(patterns=True).domain,
             modes, prepare=source.preparation, progress=progress, **model, **settings,
         )  # fmt: skip
     written = {}
+    if targets.save_law is not None:
+        with_source(scores.law, data, source.fields).save(targets.save_law, overwrite=True)
+        written["law"] = f"{targets.save_law}, fitted to all data"
     if targets.out is not None:
         write(scores.forecasts, targets.out)
         written["forecasts"] = file_text(targets.out)
@@ -218,6 +222,9 @@ def skill_command(
     for header, rows in scores.tables():
         output.table("", header, rows)
     output.line(scores.verdict)
+    words = ", ".join(f"{name}={value}" for name, value in scores.about["fit"].items())
+    options = in_options(words, ("domain",)).replace(",", "")
+    output.line(f"the law: {options}. Fit it with these options, or write it with --save-law.")
     output.facts("", written | {"time": f"{output.seconds:.1f} s"})
     output.document(
         data=str(data.file), guesses=source.guesses, seconds=output.seconds,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan
+from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan, with_source
 from spdelaw.cli.inputs import DataOptions, LawAndData, shown_time
 from spdelaw.cli.options import (
     FillModel,
@@ -19,10 +19,11 @@ from spdelaw.cli.options import (
     Numbers,
     PositiveInt,
 )
-from spdelaw.cli.output import Output, check_size, report_written, required_target
+from spdelaw.cli.output import Output, check_law, check_size, report_written, required_target
 from spdelaw.cli.values import refused
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
+from spdelaw.data.io.tables import is_table
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.gaps.filling import Filled, fill_record
 from spdelaw.infer.model import Model
@@ -98,7 +99,7 @@ def reconstruct_command(
 
 def _as_written(result: xr.DataArray, out: Path) -> xr.DataArray:
     """A lazy result read back from its file, so that it is not computed twice."""
-    if result.chunks is None:
+    if result.chunks is None or is_table(out):
         return result
     if out.suffix.lower() == ".zarr":
         return xr.open_zarr(out, consolidated=False)[result.name]
@@ -227,6 +228,7 @@ def fill_command(
     model: FillModel,
     settings: FillSettings,
     out: NewFields | None = None,
+    save_law: Path | None = None,
     dry_run: bool = False,
     modes: Modes = "auto",
 ) -> None:
@@ -238,6 +240,8 @@ def fill_command(
     file behind.
 
     Options:
+        save_law: Law to write as well, such as best.law: the chosen one, fitted to all data. An
+            existing law is not replaced.
         modes: Number of modes, or auto to choose it by cross-validation.
         drift: ... [default: several are compared]
         basis: Modes to use: domain (eigenfunctions of the domain) or patterns (EOFs of the data);
@@ -251,19 +255,21 @@ def fill_command(
         seed: Seed of the choice of held-out values: the same seed gives the same result.
 
     Shown first:
-        file, out, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest, smooth,
-        everywhere, seconds
+        file, out, save_law, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest,
+        smooth, everywhere, seconds
 
     Examples:
         spdelaw fill sst.nc --anomalies month --out filled.nc
         spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
-        spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.nc
+        spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.csv
         spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out full.nc
         spdelaw fill sst.nc --anomalies month --dry-run
     """
     file = data.file
     target = None if dry_run else required_target(out, file, "-filled.nc")
     Model(**model)  # checks the words
+    if save_law is not None:
+        check_law(save_law, False)
     source = data.read()
     chosen = source.choose_domain()
     if target is None:
@@ -282,6 +288,8 @@ def fill_command(
             source.data, chosen.domain, modes, prepare=source.preparation, **model, **settings
         )
     write(filled_record.data, target)
+    if save_law is not None:
+        with_source(filled_record.law, data, source.fields).save(save_law)
     show_guesses(output, source)
     _show_filled(output, filled_record)
     candidates = [
@@ -292,7 +300,8 @@ def fill_command(
     ]
     std = filled_record.data["std"].values
     std = std[np.isfinite(std) & (std > 0)]
-    facts = {
+    facts = {} if save_law is None else {"law": str(save_law)}
+    facts |= {
         "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
         "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
         "chosen": filled_record.data.attrs["chosen_by"],
