@@ -22,7 +22,7 @@ from spdelaw.data.clock import has_dates, to_dates
 from spdelaw.data.fields import OBSERVATION_STD
 from spdelaw.data.io.files import has_fields, read, read_dataset, read_raw
 from spdelaw.data.io.sources import columns_of
-from spdelaw.data.io.tables import Columns, is_table
+from spdelaw.data.io.tables import Columns, is_table, read_frame, suggested
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
@@ -233,6 +233,19 @@ def read_for(
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
     return fields
+
+
+def read_places(file: Path, law: Law) -> np.ndarray:
+    """Places of a table as points (n, d) of the domain of a law."""
+    frame = read_frame(file)
+    columns = suggested(frame)
+    names = {"x": ("x", "lon"), "y": ("y", "lat"), "lon": ("lon", "x"), "lat": ("lat", "y")}
+    chosen = [[columns[n] for n in names.get(d, ()) if n in columns] for d in law.domain.dims]
+    if not all(chosen):
+        expected, fix = f"columns of {' and '.join(law.domain.dims)}", "name them lon and lat"
+        got = ", ".join(map(str, frame.columns))
+        raise DataError("--places", expected=expected, got=got, fix=fix)
+    return frame[[name[0] for name in chosen]].to_numpy(dtype=float)
 
 
 def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:

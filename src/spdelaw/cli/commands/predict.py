@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan, with_source
-from spdelaw.cli.inputs import DataOptions, LawAndData, shown_time
+from spdelaw.cli.inputs import DataOptions, LawAndData, read_places, shown_time
 from spdelaw.cli.options import (
+    DataFile,
     FillModel,
     FillSettings,
     LawFile,
@@ -67,7 +68,11 @@ def sample_command(
 
 
 def reconstruct_command(
-    source: LawAndData, out: NewFields, output: Output, points: PositiveInt | None = None
+    source: LawAndData,
+    out: NewFields,
+    output: Output,
+    points: PositiveInt | None = None,
+    places: DataFile | None = None,
 ) -> None:
     """Reconstruct fields under a law: mean and standard deviation at every time and point.
 
@@ -77,13 +82,16 @@ def reconstruct_command(
     Options:
         points: Number of regular grid points along each dimension; by default the points of the
             file.
+        places: Table of places to reconstruct at, with columns lon and lat, or x and y.
 
     Examples:
         spdelaw reconstruct heat.law gappy.nc --out full.nc
         spdelaw reconstruct heat.law sensors.nc --points 101 --out full.nc
+        spdelaw reconstruct tmax.law stations.csv --places villages.csv --out villages-tmax.csv
     """
     learned, fields = source.read()
     grid = None if points is None else learned.domain.grid(points)
+    grid = grid if places is None else read_places(places, learned)
     with output.busy(f"reconstructing {source.file}"):
         result = learned.reconstruct(fields, grid)
     write(result, out)
@@ -120,6 +128,7 @@ def forecast_command(
     until: str | None = None,
     steps: PositiveInt | None = None,
     times: str | None = None,
+    places: DataFile | None = None,
     samples: int = 0,
     parameter_draws: int = 0,
     seed: int = 0,
@@ -134,6 +143,8 @@ def forecast_command(
         until: Last time of the forecast, a number or a date.
         steps: Number of steps of the record to forecast; with --until, of equal parts up to it.
         times: Times of the forecast, numbers or dates, separated by commas, such as 0,0.1,0.5.
+        places: Table of places to forecast at, with columns lon and lat, or x and y; by default
+            the points of the file.
         samples: Number of joint draws to write as well.
         parameter_draws: Number of laws drawn around this one, so that the standard deviation
             includes the uncertainty of its parameters; 20 are enough, 0 leaves it out.
@@ -160,8 +171,9 @@ def forecast_command(
     check_size(out, 8 * (2 + max(samples, 0)) * n_values)
     with output.busy(f"forecasting {source.file}"):
         result = learned.forecast(
-            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
-        )
+            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws,
+            grid=None if places is None else read_places(places, learned),
+        )  # fmt: skip
     write(result, out)
     first, last = (_time_text(learned, moment) for moment in (clock[0], clock[-1]))
     facts = {"history": f"until {_time_text(learned, end)}", "forecast": f"{first} to {last}"}
