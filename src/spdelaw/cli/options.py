@@ -31,6 +31,8 @@ from spdelaw.cli.signatures import (
 Given = dict[str, Any]
 LawFile = Path
 DataFile = Path
+Forecasts = Path
+Observations = Path
 JsonFile = Path
 ConfigFile = Path
 OutFolder = Path
@@ -86,6 +88,8 @@ SHAPES = {
     "LawFile": Shape(Path, metavar="LAW", check=values.existing_law),
     "LawFiles": Shape(list[Path], metavar="LAW... [DATA]", check=values.existing_law_or_data),
     "DataFile": Shape(Path, metavar="FILE", check=values.existing_data),
+    "Forecasts": Shape(Path, metavar="FORECASTS", check=values.existing_data),
+    "Observations": Shape(Path, metavar="OBSERVATIONS", check=values.existing_data),
     "JsonFile": Shape(Path, check=values.regular_file),
     "ConfigFile": Shape(Path, check=load_config),
     "OutFolder": Shape(Path),

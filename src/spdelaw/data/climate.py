@@ -139,8 +139,7 @@ class Climate(NamedTuple):
                 "time",
                 expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
                 got=f"{codes[off][0]:g}, where it knows {self.levels[0]:g} to {self.levels[-1]:g}",
-                fix="learn from data that cover it, or take --anomalies mean, in Python "
-                "anomalies='mean'",
+                fix="learn from data that cover it, or pass anomalies='mean'",
             )
         return at
 

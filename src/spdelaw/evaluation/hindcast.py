@@ -270,9 +270,12 @@ def tables_by_lead(
             for of in one.predictions.values()
         ]
         target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
-        tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
-    sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
-    return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
+        normal = errors[list(one.predictions).index("climatology")].mean
+        table = ScoreTable.of(errors, target, leads[:, None], n_leads, levels, normal)
+        tables.append(table)
+    columns = list(zip(*tables, strict=True))[1:]
+    parts = [np.stack(column, axis=1) for column in columns]
+    return [ScoreTable(tables[0].scores, *table) for table in zip(*parts, strict=True)]
 
 
 def _scored(issued: Issued, constant: float) -> Array:

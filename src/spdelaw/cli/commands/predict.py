@@ -25,6 +25,7 @@ from spdelaw.cli.values import refused
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
 from spdelaw.data.io.tables import is_table
+from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.gaps.filling import Filled, fill_record
 from spdelaw.infer.model import Model
@@ -125,6 +126,7 @@ def forecast_command(
     source: LawAndData,
     out: NewFields,
     output: Output,
+    origin: str | None = None,
     until: str | None = None,
     steps: PositiveInt | None = None,
     times: str | None = None,
@@ -140,6 +142,8 @@ def forecast_command(
     by --times.
 
     Options:
+        origin: Last time of the history; later times of the file are not used. By default the last
+            time of the file.
         until: Last time of the forecast, a number or a date.
         steps: Number of steps of the record to forecast; with --until, of equal parts up to it.
         times: Times of the forecast, numbers or dates, separated by commas, such as 0,0.1,0.5.
@@ -154,6 +158,7 @@ def forecast_command(
         spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
         spdelaw forecast sst.law sst.nc --until 2011-03-15 --out forecast.nc
         spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
+        spdelaw forecast sst.law hindcasts.nc --origin 3 --steps 5 --out ahead.nc
     """
     is_regular = until is not None or steps is not None
     if is_regular == (times is not None):
@@ -161,6 +166,8 @@ def forecast_command(
         raise refused("--steps", expected, "both" if is_regular else "neither", "6")
     learned, fields = source.read()
     history = learned.observe(fields)
+    if origin is not None:
+        history = _up_to(history, *_parse_times(learned, "--origin", [origin]))
     observed = history.fields
     end = _last_time(observed)
     if times is not None:
@@ -181,6 +188,16 @@ def forecast_command(
         output, f"{source.file} under {source.law}", result, out, facts, law=str(source.law),
         data=str(source.file), history_end=end, times=list(clock), seed=seed,
     )  # fmt: skip
+
+
+def _up_to(history: Observed, last: float) -> Observed:
+    """The history without times after the last one."""
+    known = history.fields["time"].values <= last
+    if history.has_own_clocks or not known.any():
+        expected = "a time of the history, the same for all paths"
+        fix = f"pass --origin {history.fields['time'].values[-2]:g}"
+        raise InputError("--origin", expected=expected, got=f"{last:g}", fix=fix)
+    return history.at_times(slice(int(known.sum())))
 
 
 def _last_time(history: xr.DataArray) -> float:
