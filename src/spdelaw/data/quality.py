@@ -115,7 +115,10 @@ def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -
     if reading is not None and not any(map(_matching_fills, reading[:2])):
         return
     for value, count in suspect_fills(np.asarray(fields.values)):
-        got = f"{count} times {value:g}, far from all others: a fill that the file does not declare"
+        got = (
+            f"{count} times {value:g}, far from all others: a fill value that the file does not "
+            "declare"
+        )
         fix = f"pass --missing {value:g}, or in Python data.where(data != {value!r})"
         raise DataError("values", expected="numbers, and NaN where there is none", got=got, fix=fix)
 
@@ -186,7 +189,7 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     if std <= STEADY_SHARE * size:
         one = fields.sizes["path"] * fields.sizes["time"] == 1
         what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
-        return [f"{what}: a law is about what changes in time, and needs values that do"]
+        return [f"{what}: a law describes changes in time, and needs values that change"]
     units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN_RANGE[0] < middle < KELVIN_RANGE[1]
@@ -194,11 +197,11 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     dated = " since " in str(fields["time"].attrs.get("units", ""))
     hindcast = not dated and fields.sizes["path"] > 1 and fields["time"].attrs.get("units")
     word = "lead (or mean)" if hindcast else "mean (or month)" if dated else "mean"
-    shown = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
+    shown = f"a mean of {middle:.4g}" + (", probably in kelvin," if kelvin else "")
     return [
-        f"the field has {shown} and deviations of {std:.3g} from it in time: take the mean off at "
+        f"the field has {shown} and deviations of {std:.3g} from it in time: subtract the mean at "
         f"each point with --anomalies {word}, in Python "
-        f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
+        f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes must represent it"
     ]
 
 
@@ -218,7 +221,7 @@ def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
     n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
     return [
         f"{n} of {values.size} values lie far from all others, such as {far:.4g} where most are "
-        f"from {low:.4g} to {high:.4g}: a law would be about them; if they are mistakes, pass "
+        f"from {low:.4g} to {high:.4g}: they would dominate the fit; if they are errors, pass "
         f"--missing {far:.9g}, or in Python data.where(abs(data - {middle:.3g}) < ...)"
     ]
 
@@ -249,7 +252,7 @@ def _cycles(fields: xr.DataArray) -> list[str]:
     strong = [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]
     words = "+".join(w for w, _, _ in strong).replace("dayofyear+hour", "month+hour")
     return [
-        f"{100 * share:.0f} % of the variance in time is a cycle of the {name}: take it off with "
+        f"{100 * share:.0f} % of the variance in time is a cycle of the {name}: subtract it with "
         f"--anomalies {words}"
         for _, name, share in strong
     ]
@@ -299,9 +302,9 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
         x = np.sort(np.asarray(fields[name].values, float))
         if x.size > 2 and abs(x[-1] - x[0] - 360.0) < 1e-6:
             return [
-                f"{name} {x[0]:g} and {x[-1]:g} are one meridian, which now counts twice: "
-                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), has "
-                "each once"
+                f"{name} {x[0]:g} and {x[-1]:g} are the same meridian, which counts twice: "
+                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), "
+                "keeps one of them"
             ]
     return []
 

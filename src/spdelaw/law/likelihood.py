@@ -93,7 +93,7 @@ def _concatenate_paths(blocks: list[xr.DataArray]) -> xr.DataArray:
     """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
     kinds = {block.attrs["of"] for block in blocks}
     if len(kinds) > 1:
-        expected = "paths whose numbers have a density alike"
+        expected = "paths with log-likelihoods of the same kind"
         fix = "load the data first: data.load()"
         raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(block.attrs["count"] for block in blocks)

@@ -46,8 +46,8 @@ NOISE_FREE = 1e-12
 #: Paths whose projection gives the first guess of the observation variance.
 PROJECTED_PATHS = 24
 BIASED_NOTE = (
-    "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
-    "the spectra are biased; tail='modelled' is not"
+    "the tail beyond K = {} functions of time is dropped: the observation variance absorbs it and "
+    "the spectra are biased; tail='modelled' has no bias"
 )
 
 
@@ -121,7 +121,7 @@ class Chaos(Engine):
 # -- the paper's decoder, its tail dropped --------------------------------------------------------
 def check_truncated(model: Model, bootstrap: int) -> None:
     """Refuse options that the truncated model does not support."""
-    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    carries = "the observation variance absorbs the dropped tail; or pass tail='modelled'"
     spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
     exact = "pass tail='modelled', or engine='exact'"
     refused = {
