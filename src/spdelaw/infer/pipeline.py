@@ -194,6 +194,10 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
+#: Options of laws that hold for the field itself, not for its anomalies.
+NONLINEAR_WORDS = frozenset({"terms", "dynamics", "state_noise"})
+
+
 @checked()
 def fit(
     data: Any,
@@ -240,9 +244,15 @@ def fit(
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     data_notes = []
     if domain is None:
+        is_stated = prepare is not None or not NONLINEAR_WORDS.isdisjoint(words)
         data, adapter = labelled(data, **adapter)
-        domain, prepare, adapter = _guessed(data, prepare, adapter)
+        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=not is_stated)
         data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
+        if prepare is not None and prepare.anomalies and not is_stated:
+            data_notes.append(
+                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
+                "preparation, sl.Preparation() for none"
+            )
     check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
@@ -340,14 +350,14 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
 
 
 def _guessed(
-    data: Any, prepare: Preparation | None, adapter: dict[str, Any]
+    data: Any, prepare: Preparation | None, adapter: dict[str, Any], *, climate: bool
 ) -> tuple[AbstractDomain, Preparation | None, dict[str, Any]]:
     """A domain for the data, as the shell guesses it, and how to prepare and read them."""
     if isinstance(data, Observed):
         return data.domain, prepare, adapter
     stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
     given = dataclasses.replace(prepare or Preparation(), **stated)
-    domain, guessed = guess_source(data, given)
+    domain, guessed = guess_source(data, given, climate=climate)
     has_steps = dataclasses.replace(guessed, variable=None) != Preparation()
     return domain, guessed if has_steps or prepare or stated else None, adapter
 

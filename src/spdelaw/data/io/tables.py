@@ -606,7 +606,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
 # ---------- Fields and results as a table, the inverse of `from_table`
 
 
-@checked
+@checked()
 def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
     """Table with one row per place and time, the inverse of `from_table`.
 
