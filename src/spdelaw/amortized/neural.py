@@ -224,7 +224,7 @@ def _divergence_error(got: str, epoch: int) -> ConvergenceError:
     what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
     fix = (
         "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
-        "warmup_epochs; the last checkpoint is still whole"
+        "warmup_epochs; the last checkpoint is complete"
     )
     return ConvergenceError(what, expected=expected, got=got, fix=fix)
 
@@ -234,12 +234,12 @@ def _divergence_error(got: str, epoch: int) -> ConvergenceError:
 
 Array = np.ndarray
 
-NO_ERRORS_NOTE = "no standard errors: the method has none; engine='exact' gives them"
+NO_ERRORS_NOTE = "this engine computes no standard errors; engine='exact' does"
 TRUNCATED_NOTE = (
     "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
-    "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
-    "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
-    "decoder with its observation noise, as the paper does"
+    "whose observation variance absorbs the truncated part; engine='exact' has no truncation. "
+    "law.sample draws the untruncated process with these numbers, amortized.sample_decoder the "
+    "truncated decoder with its observation noise, as the paper does"
 )
 #: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
 UNDRIVEN_SHARE = 1e-12

@@ -98,7 +98,7 @@ def as_paths(observed: Observed, start: float, horizon: float, basis: Array | No
     ages = (observed.times - start) / horizon
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
     if (outside & (is_observed.any(2) if ages.ndim == 2 else is_observed.any((0, 2)))).any():
-        expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
+        expected = f"times within {start:g} and {start + horizon:g}, as in the fit"
         got = f"{observed.times.min():g} to {observed.times.max():g}"
         fix = "fit over the longer time, or use law.forecast"
         raise DataError("time", expected=expected, got=got, fix=fix)

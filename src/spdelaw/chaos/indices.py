@@ -435,6 +435,6 @@ def _polynomials(xi: Array, pair: tuple[int, int], degree: int) -> Array:
     k, l = pair
     if k > xi.shape[-2] or l > xi.shape[-1]:
         expected = f"at least K = {k} and L = {l} for a multi-index at ({k}, {l})"
-        fix = "keep to multi-indices of TruncationSet(K, L, ...)"
+        fix = "use multi-indices of TruncationSet(K, L, ...)"
         raise InputError("coordinates", expected=expected, got=f"shape {xi.shape}", fix=fix)
     return Line().eigenfunctions(xi[..., k - 1, l - 1], degree + 1)

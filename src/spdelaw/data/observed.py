@@ -515,8 +515,8 @@ def check_change(increment: float, square: float) -> None:
         expected = "fields that change over time"
         got = "constant fields, to one part in ten million"
         fix = (
-            "check the variable; a constant carries no law, and a mean so much larger than the "
-            "changes is to be taken off first (anomalies='mean')"
+            "check the variable; if its mean is much larger than its changes, subtract the mean "
+            "first (anomalies='mean')"
         )
         raise DataError("fields", expected=expected, got=got, fix=fix)
 
@@ -609,12 +609,12 @@ def check_adapter(adapter: dict[str, Any], source: str = "") -> None:
     """Refuse keywords that are not about data, and all of them with data in final form."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
-        expected = f"a word of the fit, or one of {ADAPTER} for the data"
-        fix = "see help(spdelaw.fit) for the words"
+        expected = f"a keyword of fit, or one of {ADAPTER} for the data"
+        fix = "see help(spdelaw.fit)"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
     if adapter and source:
-        expected = f"none for the data beside {source}"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        expected = f"no keyword of the data together with {source}"
+        fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
 
 
@@ -624,7 +624,7 @@ def _reobserve(
     """Data that were observed before, on another domain or prepared now, where these differ."""
     check_adapter(adapter, "observed data")
     if data.domain.dims != domain.dims:
-        fix = "observe the data anew: spdelaw.data.observe(data, domain)"
+        fix = "observe the data again: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
     prepared, labelled = data.prepared, data.labelled
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
@@ -646,7 +646,7 @@ def _reobserve(
 def check_times(observed: Observed) -> Observed:
     """The data, or `DataError` where nothing can change."""
     if observed.fields.sizes["time"] < 2:
-        fix = "a law is learned from change; observe the field more than once"
+        fix = "a law describes changes in time; provide several times"
         got = str(observed.fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     return observed

@@ -161,7 +161,7 @@ Array = np.ndarray
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
-    "dayofyear": "the mean and three waves of the year",
+    "dayofyear": "the mean and three harmonics of the year",
     "hour": "the mean of each hour of the day",
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",
@@ -338,10 +338,10 @@ class Prepared:
         partial = int((estimated.any(0) & ~estimated.all(0)).sum())
         short = int((~estimated.any(0) & np.isfinite(self.scale)).sum())
         why = {
-            "have no climatology for some times, because they were never seen then: results are "
-            "NaN there; --anomalies dayofyear or mean need less": partial,
-            f"have too few values for the {n_numbers} numbers of their climatology, and are left "
-            "out: --anomalies mean needs less": short,
+            "have no climatology for some times, because they have no data then: results are NaN "
+            "there; --anomalies dayofyear or mean need less data": partial,
+            f"have too few values for the {n_numbers} parameters of their climatology, and are "
+            "excluded: --anomalies mean needs less": short,
         }
         return [f"{n} of {estimated.shape[1]} points {words}" for words, n in why.items() if n]
 

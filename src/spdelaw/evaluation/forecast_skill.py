@@ -279,8 +279,8 @@ class Skill(Verification):
         """How the forecasts came about, a line each."""
         a, t = self.about, self.table
         lines = [
-            f"{a['n_origins']} origins ({a['origins']}), learned anew {a['n_fits']} times; "
-            f"at least {int(t.n_values.min())} values per lead",
+            f"{a['n_origins']} origins ({a['origins']}), refitted {a['n_fits']} times; at least "
+            f"{int(t.n_values.min())} values per lead",
             f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
             f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
         ]

@@ -64,10 +64,12 @@ def clear_errors() -> Iterator[None]:
     except (ArithmeticError, ValueError) as error:  # LinAlgError is a ValueError
         raise ConvergenceError(
             "fit",
-            expected="numbers that a likelihood can be computed from",
+            expected="values with a finite likelihood",
             got=f"{type(error).__name__} ({error})",
-            fix="look at the scale of the data and the unit of time, fit fewer modes, or tie "
-            "parameters (drift='parametric')",
+            fix=(
+                "check the scale of the data and the unit of time, fit fewer modes, or tie "
+                "parameters (drift='parametric')"
+            ),
         ) from error
 
 
@@ -95,7 +97,10 @@ def _forcing_from_fields(given: Any, observed: Observed) -> Forcing:
         raise DataError("forcing", expected=expected, got=f"{fields.sizes['path']} paths", fix=fix)
     values = fields.values[0]
     if not np.isfinite(values).all():
-        got, fix = "missing or infinite values", "fill them: a known forcing is known everywhere"
+        got, fix = (
+            "missing or infinite values",
+            ("fill its gaps: a known forcing has no missing values"),
+        )
         raise DataError("forcing", expected="a forcing without gaps", got=got, fix=fix)
     points = domain.places(fields).points
     return Forcing.from_fields(values, fields["time"].values, points, domain)
@@ -129,7 +134,7 @@ def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model,
     )
     remaining_model = dataclasses.replace(model, mean="zero" if honoured else "auto")
     if (np.isnan(mean) & is_observed).any():
-        raise _mean_error("a mean at every point that is seen", "missing values", "fill them")
+        raise _mean_error("a mean at every observed point", "missing values", "fill them")
     if np.isinf(mean).any():
         raise _mean_error("finite numbers", "infinite ones", "check the field")
     return remaining_model, mean[is_observed]
@@ -392,7 +397,7 @@ def _data_with_value_noise(
         return with_value_noise(data, std, domain.dims, **adapter)
     if not isinstance(data, xr.DataArray) or not isinstance(std, xr.DataArray):
         fix = "pass both as DataArrays, or prepare them first"
-        got = f"{type(data).__name__} and {type(std).__name__} beside prepare="
+        got = f"{type(data).__name__} and {type(std).__name__} together with prepare="
         raise InputError("observation_noise", expected="DataArrays", got=got, fix=fix)
     return data.assign_coords({OBSERVATION_STD: std})
 
@@ -405,7 +410,7 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
         got, fix = "bootstrap=", "use the intervals of the likelihood"
     else:
         return
-    expected = "the exact engine alone, where each value has its own standard deviation"
+    expected = "engine='exact', if each value has its own standard deviation"
     raise InputError("observation_noise", expected=expected, got=got, fix=fix)
 
 
@@ -434,9 +439,11 @@ def _model_from_words(model: Model | None, words: dict[str, Any]) -> Model:
     if model is None:
         return Model(**words)
     if words:
-        expected = "words in the model itself, where one is given"
+        expected = "the options inside the model"
         fix = "move it into sl.Model(...)"
-        raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
+        raise InputError(
+            next(iter(words)), expected=expected, got=("a keyword together with model="), fix=fix
+        )
     return model
 
 
@@ -445,7 +452,7 @@ def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
     ready = isinstance(data, Observed) and data.prepared is not None
     if model.forcing is not None and (ready or prepare is not None):
         expected = "data in the units of the forcing"
-        fix = "prepare the fields and the forcing alike, then fit without prepare"
+        fix = "prepare the fields and the forcing in the same way, then fit without prepare"
         raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
 
 
@@ -486,7 +493,7 @@ def _number_of_modes(
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
     if model.drift == "normal" and (enough := whole_pairs(domain, n)) > n:
-        notes.append(f"a mode lacks the partner it turns into, and is biased: n_modes={enough}")
+        notes.append(f"a mode lacks its rotation partner and is biased: use n_modes={enough}")
     return n, notes
 
 
@@ -499,7 +506,7 @@ def _check_size(observed: Observed, n_modes: int, few_points: bool) -> None:
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
     if observed.n_paths * (n_times - 1) < 3:
         expected, got = "at least three transitions", f"{observed.n_paths} paths of {n_times} times"
-        raise DataError("data", expected=expected, got=got, fix="observe longer, or more paths")
+        raise DataError("data", expected=expected, got=got, fix="use longer records or more paths")
     if not np.isfinite(span) or span <= 0:
         expected, got = "times that advance", f"a span of {span}"
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
@@ -524,7 +531,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
         return law
     law = law.with_info(preparation=prepared.how.in_words())
     if prepared.how.is_affine:
-        note = "climatology, trend and scale count as known: no interval includes their error"
+        note = "climatology, trend and scale are treated as known: no interval includes their error"
         law = law.with_info(warnings=[*law.info.get("warnings", []), note])
     return dataclasses.replace(law, preparation=prepared)
 

@@ -121,9 +121,9 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
     factor = np.maximum(factor, 1.0)
     note = (
-        f"errors of forecasts within the record are up to {np.sqrt(factor.max()):.2g} times what "
-        f"the modes promise, most at a lead of {ahead[factor.argmax()]:.3g}: bands of forecasts "
-        "are widened by as much"
+        f"forecast errors within the record are up to {np.sqrt(factor.max()):.2g} times as large "
+        f"as the law predicts, most at a lead of {ahead[factor.argmax()]:.3g}: forecast bands are "
+        "widened accordingly"
     )
     return law.with_info(
         forecast_spread={"leads": ahead.tolist(), "factors": factor.tolist()},
