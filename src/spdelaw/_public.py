@@ -6,7 +6,7 @@ from spdelaw import datasets, errors, report
 from spdelaw.amortized.engine import Amortized
 from spdelaw.data.fields import as_fields, stack
 from spdelaw.data.io.files import read, write
-from spdelaw.data.io.tables import from_table
+from spdelaw.data.io.tables import from_table, to_table
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.splits import mask, split
 from spdelaw.data.summary import describe
@@ -98,6 +98,7 @@ __all__ = [
     "skill",
     "split",
     "stack",
+    "to_table",
     "update",
     "write",
 ]

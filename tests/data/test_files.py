@@ -336,7 +336,7 @@ def test_zarr_is_an_extra(tmp_path, monkeypatch):
 
 
 NAMES = [
-    ("f.csv", FileError, ".csv"),
+    ("f.xlsx", FileError, ".xlsx"),
     ("f", FileError, "suffix"),
     ("folder.nc", FileError, "directory"),
     ("file.zarr", FileError, "file"),

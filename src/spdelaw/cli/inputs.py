@@ -25,7 +25,7 @@ from spdelaw.data.io.tables import Columns, is_table
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
-from spdelaw.data.recognise import recognise
+from spdelaw.data.recognise import learned_with_climate, recognise
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.law.io import load
@@ -33,6 +33,8 @@ from spdelaw.law.law import Law
 
 #: Value of ``--domain`` that stands for patterns of the data.
 PATTERNS = "eof"
+#: Value of ``--anomalies`` that keeps the values as they are.
+NO_ANOMALIES = "none"
 
 # ---------- Data to learn from: fields, or raw data with a preparation
 
@@ -48,13 +50,17 @@ class DataOptions(NamedTuple):
     config: ConfigFile | None = None
     along: str | None = None
 
-    def read(self, std: str | None = None) -> Source:
+    def read(self, std: str | None = None, *, climate: bool = True) -> Source:
         """Fields as they are in the file, or raw data with a preparation.
 
         Args:
             std: variable with the standard deviation of each value, where there is one.
+            climate: whether to choose a climatology where no option states one.
         """
-        file, variable, given = self.file, self.variable, self.preparation
+        file, variable, given = self.file, self.variable, dict(self.preparation)
+        climate &= "anomalies" not in given
+        if given.get("anomalies") == NO_ANOMALIES:
+            del given["anomalies"]
         domain = None if self.domain.domain == PATTERNS else self.domain.domain
         dims = dims_of(domain)
         if self.along is not None and len(dims) > 1:
@@ -76,13 +82,13 @@ class DataOptions(NamedTuple):
         is_open = domain is None and self.along is None
         layout = recognise(raw, how, dims=None if is_open else dims, along=self.along)
         guesses += [layout.domain_reason] if layout.domain not in (None, "interval") else []
-        prepared, fields = layout.preparation.learned(raw, layout.dims)
-        guesses += layout.reasons
+        prepared, fields, climate_reason = learned_with_climate(layout, raw, climate)
+        guesses += [*layout.reasons, *climate_reason]
         unit = layout.preparation.time_unit
         guesses += [f"times are dates, counted in {unit}"] if unit != how.time_unit else []
         guesses += prepared.notes
         options = self.domain._replace(domain=layout.domain or domain)
-        return Source(raw, layout.preparation, fields, options, guesses, prepared)
+        return Source(raw, prepared.how, fields, options, guesses, prepared)
 
 
 class Source(NamedTuple):
@@ -215,7 +221,7 @@ def read_for(
     columns of a table default to those that the law was learned from.
     """
     learned_from = law.info.get("data", {})
-    named = parse_columns(columns if columns is not None else learned_from.get("columns", ""))
+    named = Columns.parse(columns if columns is not None else learned_from.get("columns", ""))
     std = learned_from.get("observation_std")
     if law.preparation is not None or is_table(file):
         prepared_variable = None if law.preparation is None else law.preparation.how.variable
@@ -229,22 +235,6 @@ def read_for(
     if domain is not None:
         check_same_domain(str(file), domain, law.domain)
     return fields
-
-
-def parse_columns(text: str) -> Columns:
-    """Columns from ``time=date,value=tmax``."""
-    pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
-    wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
-    if wrong:
-        expected = f"such as time=date, of {', '.join(Columns._fields)}"
-        example = "time=date,value=tmax,station=id,lon=lon,lat=lat"
-        raise refused("--columns", expected, repr(text), example)
-    return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
-
-
-def columns_text(columns: Columns) -> str:
-    """Inverse of `parse_columns`."""
-    return ",".join(f"{role}={name}" for role, name in columns.given.items())
 
 
 def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:

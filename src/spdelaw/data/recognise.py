@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import is_date, to_numbers
-from spdelaw.data.fields import unchecked_fields
 from spdelaw.data.layout import (
     coordinate,
     in_radians,
@@ -20,7 +19,8 @@ from spdelaw.data.layout import (
     longitudes_together,
 )
 from spdelaw.data.names import roles, with_places
-from spdelaw.data.prepare import Preparation
+from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.data.quality import advised_anomalies
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
@@ -406,25 +406,39 @@ def guess_unit(times: np.ndarray) -> str:
 
 
 def guess_source(
-    data: Any, prepare: Preparation | None, **adapter: Any
+    data: Any, prepare: Preparation | None, *, climate: bool | None = None
 ) -> tuple[AbstractDomain, Preparation]:
-    """A domain for data, and their preparation with names and dims filled in.
+    """A domain for labelled data, and their preparation with names, dims and climatology.
 
-    ``adapter``: words of `spdelaw.as_fields`; a bare array comes with ``points``.
+    Args:
+        data: raw.
+        prepare: what the user states.
+        climate: whether to choose a climatology; by default where nothing is stated.
     """
-    raw = _dataset(_labelled(data, **adapter))
+    raw = _dataset(data)
     layout = recognise(raw, prepare)
-    _, fields = layout.preparation.learned(raw, layout.dims)
-    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+    chooses = prepare is None if climate is None else climate
+    prepared, fields, _ = learned_with_climate(layout, raw, chooses)
+    return _build_domain(str(layout.domain), fields, layout.dims), prepared.how
 
 
-def _labelled(data: Any, *, points: Any = None, **adapter: Any) -> Any:
-    """A bare array with its points as fields (path, time, x[, y[, z]]); other data as they are."""
-    if points is None:
-        return data
-    n_dims = np.ndim(points[0]) and len(points) if isinstance(points, list | tuple) else 0
-    n_dims = n_dims or (np.shape(points)[1] if np.ndim(points) == 2 else 1)
-    return unchecked_fields(data, points=points, dims=DOMAIN_DIMS["box"][:n_dims], **adapter)
+def learned_with_climate(
+    layout: Layout, raw: xr.Dataset, chooses: bool
+) -> tuple[Prepared, xr.DataArray, list[str]]:
+    """The learned preparation, its fields, and why it has anomalies that nobody stated.
+
+    ``chooses`` a climatology by the values where the preparation leaves them as they are. Lazy data
+    are not read for it.
+    """
+    prepared, fields = layout.preparation.learned(raw, layout.dims)
+    if not chooses or layout.preparation.is_affine or fields.chunks is not None:
+        return prepared, fields, []
+    advised = advised_anomalies(fields)
+    if advised is None:
+        return prepared, fields, []
+    word, reason = advised
+    how = dataclasses.replace(layout.preparation, anomalies=word)
+    return *how.learned(raw, layout.dims), [f"anomalies {word}, because {reason}"]
 
 
 def _dataset(data: Any) -> xr.Dataset:

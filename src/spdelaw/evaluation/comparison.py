@@ -10,6 +10,7 @@ import scipy
 import xarray as xr
 
 from spdelaw.checks import checked, one_of
+from spdelaw.data.io.sources import columns_of, labelled
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
@@ -475,7 +476,7 @@ class Comparison:
         return table_html("Laws compared", [], header, self.table, [*self.notes, self.sentence])
 
 
-@checked
+@checked()
 def compare(
     *laws: Law,
     data: Any = None,
@@ -484,6 +485,7 @@ def compare(
     level: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
+    **adapter: Any,
 ) -> Comparison:
     """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
 
@@ -493,12 +495,14 @@ def compare(
 
     Args:
         laws: two or more.
-        data: fields or raw data that no law was learned from; NaN is missing.
+        data: fields or raw data that no law was learned from, in any form that `spdelaw.fit` takes;
+            NaN is missing.
         names: of the laws; a, b, c by default.
         tiers: tasks to score on the data, see `spdelaw.evaluate`.
         level: of the intervals.
         replicates: of the bootstrap.
         seed: of the bootstrap and of the values held out.
+        adapter: ``times`` and ``points`` of a bare array, as of `spdelaw.Law.observe`.
 
     Returns:
         A `Comparison`: print it, or take ``.table``, ``.sentence`` and ``.to_dict()``.
@@ -521,6 +525,8 @@ def compare(
     tests = nested_tests(chosen) if likelihood is not None else []
     scores = None
     if data is not None:
+        columns = columns_of(chosen[0].info.get("labels", {}))
+        data, _ = labelled(data, chosen[0].domain.dims, columns, **adapter)
         scores = _score_dataset(chosen, labels, data, tiers, notes, (level, replicates, seed))
     best, sentence = sentence_of(labels, likelihood, tests, scores, chosen, level)
     table = _side_by_side(chosen, labels)

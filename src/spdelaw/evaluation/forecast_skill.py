@@ -14,6 +14,7 @@ import xarray as xr
 from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.clock import to_dates
 from spdelaw.data.fields import as_fields
+from spdelaw.data.io.sources import open_raw
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import check_plausible
 from spdelaw.data.recognise import guess_source
@@ -335,7 +336,7 @@ RIVALS = (*SIMPLE, INVERSE)
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 
-@checked
+@checked()
 def skill(
     data: Any,
     domain: AbstractDomain | str | None = None,
@@ -363,7 +364,7 @@ def skill(
     whose number is chosen by forecasts of the end of its own past.
 
     Args:
-        data: fields, or raw data with ``prepare``.
+        data: fields, or raw data with ``prepare``, in any form that `spdelaw.fit` takes.
         domain: as in `spdelaw.fit`, "eof" for the empirical orthogonal functions of each past, or
             None for the one of these two that forecasts better, the domain guessed.
         n_modes: a number, several to choose from, or "auto". Number, modes and, for EOFs, diagonal
@@ -397,6 +398,7 @@ def skill(
         True
     """
     rest = settings.pop("residual", rest)
+    data, prepare = open_raw(data, domain, prepare, settings)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
     n_fits, most = refits, most_origins
@@ -529,7 +531,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
 # ---------- One law at all leads from every origin, as version 0.1 had it
 
 
-@checked
+@checked()
 def leave_future_out(
     data: Any,
     domain: AbstractDomain,

@@ -156,7 +156,7 @@ class Scorecard:
         return [distance, *lines]
 
 
-@checked
+@checked()
 def evaluate(
     law: Law,
     data: Any,
@@ -166,6 +166,7 @@ def evaluate(
     max_paths: int = 200,
     seed: int = 0,
     level: float = 0.95,
+    **adapter: Any,
 ) -> Scorecard:
     """Judge a law on data, best on data it has not seen.
 
@@ -176,12 +177,13 @@ def evaluate(
 
     Args:
         law: the law.
-        data: fields with at least two times; NaN for missing.
+        data: fields in any form that `spdelaw.fit` takes, with at least two times; NaN for missing.
         truth: the equation behind simulated data, for the distance of the laws.
         tiers: tasks to score, of "reconstruct", "predict", "forecast" and "gaps".
         max_paths: score at most this many paths.
         seed: of the values held out by "gaps".
         level: of the intervals.
+        adapter: ``times`` and ``points`` of a bare array, as of `spdelaw.Law.observe`.
 
     Returns:
         A `Scorecard`; print it, or take `Scorecard.to_dict`.
@@ -196,7 +198,7 @@ def evaluate(
     """
     for tier in tiers:
         one_of("tiers", tier, TIERS)
-    observed = law.observe(data)
+    observed = law.observe(data, **adapter)
     if observed.n_paths > max_paths:  # no more of them is read than is scored
         observed = observed.paths(slice(max_paths))
     observed = _data_to_score(law, observed)

@@ -14,6 +14,7 @@ from spdelaw.checks import checked
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
+from spdelaw.data.io.sources import labelled
 from spdelaw.data.observed import (
     ADAPTER,
     Observed,
@@ -188,7 +189,11 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
-@checked
+#: Options of laws that hold for the field itself, not for its anomalies.
+NONLINEAR_WORDS = frozenset({"terms", "dynamics", "state_noise"})
+
+
+@checked()
 def fit(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -234,11 +239,19 @@ def fit(
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     data_notes = []
     if domain is None:
-        domain, prepare, adapter = _guessed(data, prepare, adapter)
+        is_stated = prepare is not None or not NONLINEAR_WORDS.isdisjoint(words)
+        data, adapter = labelled(data, **adapter)
+        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=not is_stated)
         data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
+        if prepare is not None and prepare.anomalies and not is_stated:
+            data_notes.append(
+                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
+                "preparation, sl.Preparation() for none"
+            )
     check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
+    data, adapter = labelled(data, domain.dims, **adapter)
     if "terms" in words and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
     if "dynamics" in words and isinstance(engine, str) and engine == "exact":
@@ -332,17 +345,14 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
 
 
 def _guessed(
-    data: Any, prepare: Preparation | None, adapter: dict[str, Any]
+    data: Any, prepare: Preparation | None, adapter: dict[str, Any], *, climate: bool
 ) -> tuple[AbstractDomain, Preparation | None, dict[str, Any]]:
     """A domain for the data, as the shell guesses it, and how to prepare and read them."""
     if isinstance(data, Observed):
         return data.domain, prepare, adapter
-    if "points" in adapter:
-        domain, _ = guess_source(data, None, **adapter)
-        return domain, prepare, adapter
     stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
     given = dataclasses.replace(prepare or Preparation(), **stated)
-    domain, guessed = guess_source(data, given)
+    domain, guessed = guess_source(data, given, climate=climate)
     has_steps = dataclasses.replace(guessed, variable=None) != Preparation()
     return domain, guessed if has_steps or prepare or stated else None, adapter
 
@@ -460,7 +470,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
 FIT_TOGETHER = "fit old and new data together"
 
 
-@checked
+@checked()
 def update(
     law: Law,
     data: Any,
@@ -492,7 +502,7 @@ def update(
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"
         raise InputError("law", expected=expected, got=got, fix=FIT_TOGETHER)
-    raw, fixed_mean = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    raw, fixed_mean = law.observe(data, **adapter), law.known_mean
     observed = raw if fixed_mean is None else raw.less(fixed_mean)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)

@@ -13,6 +13,7 @@ import xarray as xr
 
 from spdelaw.checks import checked
 from spdelaw.data.clock import has_dates
+from spdelaw.data.io.sources import is_labelled
 from spdelaw.data.observed import Observed
 from spdelaw.data.prepare import Prepared
 from spdelaw.domains.base import AbstractDomain, table_html
@@ -339,12 +340,16 @@ class Law:
         """The same law with more, or other, entries in its provenance."""
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
-    def observe(self, data: Any) -> Observed:
+    def observe(self, data: Any, **adapter: Any) -> Observed:
         """Data prepared for this law, once: pass the result to several methods of the law.
 
         Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
+
+        Args:
+            data: fields in any form that `spdelaw.fit` takes.
+            adapter: ``times`` and ``points`` of a bare array, ``variable``, ``time_unit``.
         """
-        return prepare_for_law(self, data)
+        return prepare_for_law(self, data, **adapter)
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Fields of `observe`, less the mean of the law and its response to a forcing."""
@@ -352,7 +357,7 @@ class Law:
 
     # -- new paths, and data under the law ----------------------------------------------
 
-    @checked
+    @checked()
     def sample(
         self,
         n_paths: int,
@@ -376,18 +381,24 @@ class Law:
         """
         return prediction.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
-    def log_likelihood(self, data: Any) -> xr.DataArray:
+    def log_likelihood(self, data: Any, **adapter: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
 
         ``attrs["of"]`` names the numbers: "values", with what lies outside the modes as white
         noise of the learned variance; or "coefficients", where a law without any noise gives
-        values no density. ``attrs["count"]`` is how many.
+        values no density. ``attrs["count"]`` is how many. ``adapter``: as of `observe`.
         """
-        return likelihood.log_likelihood(self, data)
+        return likelihood.log_likelihood(self, self.observe(data, **adapter) if adapter else data)
 
-    @checked
+    @checked()
     def reconstruct(
-        self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
+        self,
+        data: Any,
+        grid: Any = None,
+        *,
+        parameter_draws: int = 0,
+        seed: int = 0,
+        **adapter: Any,
     ) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean``, ``std``, ``std_field``.
 
@@ -397,25 +408,31 @@ class Law:
         where it was learned point by point, and where each value came with its own.
 
         Args:
-            data: fields; NaN marks what is missing.
-            grid: where to reconstruct, by default the points of the data.
+            data: fields in any form that `spdelaw.fit` takes; NaN marks what is missing.
+            grid: where to reconstruct, by default the points of the data. At new points the
+                climatology of a preparation comes from its neighbours, and ``std`` includes the
+                uncertainty of that.
             parameter_draws: laws drawn around this one, so that both deviations include the
                 uncertainty of its parameters; 0 leaves that out.
             seed: of those draws.
+            adapter: ``times`` and ``points`` of a bare array, as of `observe`.
         """
-        return prediction.reconstruct(self, self.observe(data), grid, parameter_draws, seed)
+        observed = self.observe(data, **adapter)
+        return prediction.reconstruct(self, observed, grid, parameter_draws, seed)
 
-    @checked
+    @checked()
     def forecast(
         self,
         history: Any,
-        times: Any = None,
+        at: Any = None,
         *,
         steps: int | None = None,
         n_samples: int = 0,
         seed: int = 0,
         grid: Any = None,
         parameter_draws: int = 0,
+        times: Any = None,
+        **adapter: Any,
     ) -> xr.Dataset:
         """Field at further times given a history, with the variables of `reconstruct`.
 
@@ -423,27 +440,33 @@ class Law:
         the error of an estimated mean.
 
         Args:
-            history: fields up to now, with or without gaps.
-            times: increasing times, or dates where the data had dates; those within the history
+            history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.
+            at: increasing times, or dates where the data had dates; those within the history
                 are smoothed, not predicted.
-            steps: in place of times, how many steps of the history to go on by; of monthly data
+            steps: in place of ``at``, how many steps of the history to go on by; of monthly data
                 these are calendar months.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
-            grid: where to predict, by default the points of the history.
+            grid: where to predict, by default the points of the history; at new points as in
+                `reconstruct`.
             parameter_draws: laws drawn around this one, so that bands and samples include
                 the uncertainty of its parameters (20 are enough for a band); 0 leaves that out.
+            times: of a history that is a bare array, with ``points``; of labelled data, the same
+                as ``at``.
+            adapter: ``points`` of a bare array, and others as of `observe`.
         """
-        observed, n_samples = self.observe(history), n_samples
-        requested_times = check_times(forecast_times(self, observed.fields, times, steps))
-        dated = observed.dated if times is None else has_dates(times)
+        if times is not None and at is None and is_labelled(history):
+            at, times = times, None
+        observed = self.observe(history, **adapter | ({} if times is None else {"times": times}))
+        requested_times = check_times(forecast_times(self, observed.fields, at, steps))
+        dated = observed.dated if at is None else has_dates(at)
 
         def predict(law: Law, n: int) -> xr.Dataset:
             return prediction.predict(law, observed, grid, dated, requested_times, (n, seed))
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
-    @checked
+    @checked()
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
 
@@ -517,7 +540,7 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
-    @checked
+    @checked()
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the law to a directory.
 
@@ -543,7 +566,7 @@ class Law:
         """
         return parameters.to_pandas(self.parameters)
 
-    @checked
+    @checked()
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)

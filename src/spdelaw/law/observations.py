@@ -10,6 +10,7 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.clock import from_dates, go_on, has_dates, on_clock, step_of, to_dates
+from spdelaw.data.io.sources import columns_of, labelled
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import restore_names
 from spdelaw.domains.places import Places, places_of_fields
@@ -325,9 +326,11 @@ VARIANCE_FLOOR = 1e-10
 FEW_POINTS_FACTOR = 100.0
 
 
-def prepare_for_law(law: Law, data: Any) -> Observed:
+def prepare_for_law(law: Law, data: Any, **adapter: Any) -> Observed:
     """Data in canonical form, prepared as for the law and on its clock; lazy ones stay so."""
-    observed = observe(data, law.domain, law.preparation)
+    columns = columns_of(law.info.get("labels", {}))
+    data, adapter = labelled(data, law.domain.dims, columns, **adapter)
+    observed = observe(data, law.domain, law.preparation, **adapter)
     fields = on_clock(observed.fields, law.info.get("time", {}))
     return observed if fields is observed.fields else observed.holding(fields)
 

@@ -21,7 +21,7 @@ from spdelaw.cli.commands.laws import (
     show_plan,
     show_terms,
 )
-from spdelaw.cli.inputs import DataOptions, columns_text
+from spdelaw.cli.inputs import DataOptions
 from spdelaw.cli.options import (
     DiscoverModel,
     EngineOptions,
@@ -118,7 +118,7 @@ def fit_command(
     settings |= terms | engine_options | (engine_option or {})
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
     settings |= {"level": level, "bootstrap": bootstrap, "seed": seed}
-    source = data.read(std)
+    source = data.read(std, climate=not {"terms", "state_noise"}.intersection(settings))
     chosen = source.choose_domain()
     if target is None:
         show_plan(output, file, source, chosen, modes)
@@ -149,7 +149,7 @@ def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> 
     """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
     data = {"file": str(options.file)}
     data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
-    data |= {"columns": columns_text(options.columns)} if options.columns.given else {}
+    data |= {"columns": options.columns.text} if options.columns.given else {}
     return law.with_info(data=data)
 
 
@@ -244,7 +244,7 @@ def discover_command(
     settings, std = _model_words(model, data.file)
     settings |= {"noise": noise, "level": level, "bootstrap": bootstrap, "seed": seed}
     settings |= {} if library is None else {"library": library}
-    source = data.read(std)
+    source = data.read(std, climate=False)
     chosen = source.choose_domain()
     settings["prepare"] = source.preparation
     with output.busy(f"choosing terms of {data.file}"), warn_once(output):

@@ -26,7 +26,15 @@ from spdelaw.data.io.safe_files import (
     reading,
     undisturbed,
 )
-from spdelaw.data.io.tables import Columns, columns_missing, evident, from_table, is_table, times_of
+from spdelaw.data.io.tables import (
+    Columns,
+    columns_missing,
+    evident,
+    from_table,
+    is_table,
+    times_of,
+    write_table,
+)
 from spdelaw.data.layout import TIME, check_dims, is_time
 from spdelaw.data.names import standardise_names, with_places
 from spdelaw.errors import DataError, FileError, InputError
@@ -134,7 +142,7 @@ def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
 _LOCK = threading.RLock()
 
 
-@checked
+@checked()
 def read(
     path: str | Path,
     variable: str | None = None,
@@ -287,15 +295,16 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     return from_table(source, **columns.given).to_dataset(), notes
 
 
-@checked
+@checked()
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
-    """Write fields to a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+    """Write fields to a NetCDF file (.nc, .nc4, .h5), a Zarr directory (.zarr) or a table.
 
-    The file appears in one step: whatever happens, there is the old one or the new one,
-    complete and flushed to the disk. Values are compressed and every chunk carries a checksum
-    (Fletcher-32 in NetCDF, CRC-32C in Zarr); a seal covers the rest. Attributes that a file
-    cannot hold (dicts, lists, None, booleans) are stored as JSON. Lazy fields are
-    streamed; they are computed twice, once to check them and once to write them.
+    Tables (.csv, .csv.gz, .tsv, .parquet) have one row per place and time, as `to_table` makes
+    them; what follows is about the other files. The file appears in one step: whatever happens,
+    there is the old one or the new one, complete and flushed to the disk. Values are compressed
+    and every chunk carries a checksum (Fletcher-32 in NetCDF, CRC-32C in Zarr); a seal covers the
+    rest. Attributes that a file cannot hold (dicts, lists, None, booleans) are stored as JSON. Lazy
+    fields are streamed; they are computed twice, once to check them and once to write them.
 
     Args:
         fields: fields, brought into canonical form before; or a Dataset with variables of
@@ -320,10 +329,13 @@ def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: boo
         {'equation': {'name': 'heat'}}
     """
     target = checked_path(path)
-    form = _format(target)
+    form = None if is_table(target) else _format(target)
     if not overwrite and target.exists():
         fix = "pass overwrite=True or choose another name"
         raise FileError(str(target), expected="a free name", got="an existing file", fix=fix)
+    if form is None:
+        write_table(fields, target)
+        return target
     if form is zarr:
         zarr.check_replaceable(target)
     dataset = encode(to_dataset(_check_content(fields)))

@@ -11,6 +11,7 @@ import xarray as xr
 
 from spdelaw.checks import checked, one_of
 from spdelaw.data.fields import OBSERVATION_STD
+from spdelaw.data.io.sources import open_raw
 from spdelaw.data.observed import Observed, check_times, observe
 from spdelaw.data.prepare import Preparation, learn_map
 from spdelaw.data.quality import check_plausible
@@ -70,8 +71,9 @@ def fill(
     gaps, and predicted from all others.
 
     Args:
-        data: fields or raw data; NaN is missing. Lazy data come back lazy, filled by the law that
-            the first of them (256 MB of paths, or of the times of one record) choose.
+        data: fields or raw data, in any form that `spdelaw.fit` takes; NaN is missing. Lazy data
+            come back lazy, filled by the law that the first of them (256 MB of paths, or of the
+            times of one record) choose.
         domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
         n_modes: a number, or "auto" for the fewest that predict held-out values as well as any, to
             within a standard error.
@@ -124,7 +126,7 @@ class Filled(NamedTuple):
     trials: list[Trial]
 
 
-@checked
+@checked()
 def fill_record(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -143,6 +145,7 @@ def fill_record(
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
     rest = words.pop("residual", rest)
+    data, prepare = open_raw(data, domain, prepare, words)
     _check_options(n_modes, basis, drift, rest, words)
     if domain is None:
         domain, prepare = guess_source(data, prepare)
