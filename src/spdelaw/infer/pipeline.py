@@ -227,6 +227,7 @@ def fit(
         words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
             ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
             ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
+            ``state_noise="proportional"`` asks for noise that grows with the field (`Model`).
             ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
 
     Example:
@@ -252,17 +253,20 @@ def fit(
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
     data, adapter = labelled(data, domain.dims, **adapter)
-    if "terms" in words and isinstance(engine, str) and engine == "exact":
+    state_noise = words.get("state_noise", "none" if model is None else model.state_noise)
+    has_state_noise = isinstance(state_noise, str) and state_noise != "none"
+    if ("terms" in words or has_state_noise) and isinstance(engine, str) and engine == "exact":
         engine = "semilinear"
+        words.setdefault("terms", ())
     if "dynamics" in words and isinstance(engine, str) and engine == "exact":
         engine = DynamicsEngine.name
     if "residual" in words:  # the word of `Model` is older
         words["rest"] = words.pop("residual")
     model_words = {name: words.pop(name) for name in WORDS if name in words}
     is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
-    model = _model_from_words(
-        model, ASSUMED | model_words if is_semilinear and model is None else model_words
-    )
+    if is_semilinear and model is None and (words.get("terms", True) or not has_state_noise):
+        model_words = ASSUMED | model_words
+    model = _model_from_words(model, model_words)
     engine = make_engine(engine, words)
     run: dict[str, Any] = {"level": level, "seed": seed}
     run |= {"executor": executor, "progress": progress}
@@ -299,7 +303,7 @@ def fit(
         n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
+    describes_mean = not isinstance(law.dynamics, Linear)
     data_notes += _collect_warnings(observed, describes_mean or "mean" in law.parameters)
     if data_notes or notes:
         law = law.with_info(warnings=[*data_notes, *notes, *law.info.get("warnings", [])])

@@ -109,7 +109,7 @@ class Chaos(Engine):
     terms: Sequence[str] = ()
     name = "chaos"
     # First-order propagators are known in closed form where modes evolve alone and unforced.
-    supports = frozenset(WORDS) - {"forcing", "season"}
+    supports = frozenset(WORDS) - {"forcing", "season", "state_noise"}
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -157,7 +157,7 @@ class Chaos(Engine):
         )
 
     def _is_nonlinear(self, model: Model) -> bool:
-        return bool(self.terms) or getattr(model, "state_noise", "none") != "none"
+        return bool(self.terms) or model.state_noise != "none"
 
     def _completed(self, model: Model) -> Model:
         """The model as `SemilinearEngine` has it where terms are given and nothing is stated."""

@@ -316,7 +316,7 @@ class Exact(Engine):
     threads: int = 1
     profile: bool = True
     name = "exact"
-    supports = frozenset(WORDS)
+    supports = frozenset(WORDS) - {"state_noise"}
     accepts_lazy = True
 
     def learn(
