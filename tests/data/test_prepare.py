@@ -112,7 +112,7 @@ def test_leads_have_a_mean_of_their_own():
     raw = xr.DataArray(values, coords, ("init", "lead", "x"))
     prepared = Preparation(anomalies="lead").learn(raw)
     np.testing.assert_allclose(prepared.apply(raw).values, values - values.mean(0), atol=1e-12)
-    with pytest.raises(DataError, match="a lead time that the climatology was learned from"):
+    with pytest.raises(DataError, match="a lead time within the training data of the climatology"):
         prepared.affine(np.array([4.0]), X)
     with pytest.raises(DataError, match="tell climatology and trend apart"):
         Preparation(anomalies="lead", detrend=True).learn(raw)
@@ -460,7 +460,9 @@ def test_another_grid_and_other_months_are_refused(prepared_law):
     with pytest.raises(DataError, match="some of the 72 points"):
         law.reconstruct(raw.assign_coords(latitude=raw.latitude + 1.0))
     half = Preparation(rename=NAMES, anomalies="month").learn(raw.isel(time=slice(6)), SPHERE.dims)
-    with pytest.raises(DataError, match="a calendar month that the climatology was learned from"):
+    with pytest.raises(
+        DataError, match="a calendar month within the training data of the climatology"
+    ):
         half.apply(raw, SPHERE.dims)
 
 

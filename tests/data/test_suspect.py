@@ -50,7 +50,7 @@ def test_limits_of_packed_values_are_packed(tmp_path):
 def test_undeclared_fills_are_named(tmp_path, fill):
     made = dataset()
     made["u"][3, 2] = made["u"][4, 4] = fill
-    with pytest.raises(DataError, match=r"2 times .* a fill that the file does not declare"):
+    with pytest.raises(DataError, match=r"2 times .* a fill value that the file does not declare"):
         sl.fit(made["u"], sl.Interval(0, 1), 2)
     with pytest.raises(DataError, match="--missing"):
         sl.Preparation(anomalies="mean").learn(made["u"])

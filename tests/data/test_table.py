@@ -112,7 +112,7 @@ MISTAKES = [
     (lambda r: r, {"value": "tmx"}, ("columns id, lon, lat, date, tmax", "did you mean tmax")),
     (lambda r: r, {"lat": None}, ("lon and lat",)),
     (lambda r: r.assign(lon=r.lon.where(r.id != "001")), {}, ("'lon'", "fill it in")),
-    (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one place", "a new name")),
+    (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one position", "a new name")),
     (lambda r: r.assign(lon=1.0, lat=2.0), {}, ("different places", "000 and 001")),
     (lambda r: r.assign(tmax="warm"), {}, ("'warm' in row 1", "to_numeric")),
     (lambda r: r.assign(date="soon"), {}, ("dates such as", "'soon' in row 1")),

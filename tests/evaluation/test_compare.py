@@ -91,7 +91,7 @@ def test_scores_that_say_otherwise_are_named(laws):
     )  # fmt: skip
     best, sentence = sentence_of(("a", "b"), None, [], scores, list(laws[:2]), 0.95)
     assert best == 1
-    assert sentence.endswith(". RMSE forecast says otherwise: choose by what it is for.")
+    assert sentence.endswith(". RMSE forecast says otherwise: choose by the purpose of the law.")
 
 
 def test_a_single_path_is_cut_into_stretches(laws):

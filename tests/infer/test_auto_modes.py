@@ -64,7 +64,7 @@ def test_chosen_modes_are_no_more_than_tell(missing, couples, most):
     steps = np.where(np.arange(80) < 37, 5.0, -5.0)  # any number of modes gains
     chosen, sentence = choose_modes(map_of(steps, missing), couples)
     assert chosen == most <= max(MOST_COUPLED, MOST_GAPPY)
-    assert "the criterion would take more" in sentence
+    assert "BIC would select more" in sentence
 
 
 def test_modes_that_the_points_cannot_tell_apart_are_not_chosen():

@@ -186,7 +186,7 @@ COMBINATIONS = [
     ("two_fields", {"terms": {"u": ("u",)}}, InputError, "two fields or more"),
     ("two_fields", {"terms": {"u": ("u",), "v": ("u u_x",)}}, EquationError, "polynomial"),
     ("two_fields", {"terms": {"u": ("u",), "v": "u"}}, EquationError, "names in a tuple"),
-    ("two_fields", {"n_modes": "auto"}, InputError, "a number beside terms by field"),
+    ("two_fields", {"n_modes": "auto"}, InputError, "a number together with terms by field"),
     ("two_fields", {"fixed": {"kappa": 1.0}}, InputError, "names among"),
     ("two_fields", {"terms": {"u": ("u",), "v": ("v",)}, "fixed": {"scale v": 0.0}},
      InputError, "a term of"),

@@ -611,7 +611,7 @@ def lowest_modes(stiffness: Any, mass: Any, n_modes: int, shift: float) -> tuple
     """
     n = stiffness.shape[0]
     if n_modes > n:
-        expected = f"at most {n}, one a free node"
+        expected = f"at most {n}, one per free node"
         raise DomainError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={n}")
     if n <= 500 or 2 * n_modes > n:
         mu, v = scipy.linalg.eigh(

@@ -71,7 +71,7 @@ def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowR
         if change <= TOLERANCE * scale:
             return factors
     expected = f"gaps filled to {TOLERANCE:g} in {MOST_ROUNDS} rounds"
-    got, fix = f"a change of {change / scale:.1e}", "ask for fewer modes, or drop empty rows"
+    got, fix = f"a change of {change / scale:.1e}", "use fewer modes, or drop empty rows"
     raise ConvergenceError("Empirical", expected=expected, got=got, fix=fix)
 
 
@@ -174,7 +174,7 @@ class Empirical(TabulatedDomain):
         v = factors.values**2 / len(rows)
         if v[-1] <= NEGLIGIBLE_VARIANCE * v[0]:
             most = int((v > NEGLIGIBLE_VARIANCE * v[0]).sum())
-            expected = f"at most {most} patterns, which hold all of the fields"
+            expected = f"at most {most} EOFs, which represent the fields completely"
             raise DomainError("n_modes", expected=expected, got=str(n), fix="ask for fewer")
         patterns = factors.right / np.sqrt(w)[:, None]
         patterns *= np.sign(patterns[np.abs(patterns).argmax(0), np.arange(n)])

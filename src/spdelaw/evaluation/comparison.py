@@ -48,14 +48,14 @@ def check_comparable(*laws: Law) -> Numbers:
     """
     named = [Numbers(**(law.info.log_likelihood_of or {"kind": "", "count": 0})) for law in laws]
     if not named or not all(numbers.fingerprint for numbers in named):
-        expected = "laws that name the data their log-likelihood is a density of"
-        got = f"{len(named)} laws, one without that name"
+        expected = "laws that record the data of their log-likelihood"
+        got = f"{len(named)} laws, one without this record"
         fix = "fit data in memory with this version, or compare law.log_likelihood(data)"
         raise InputError("laws", expected=expected, got=got, fix=fix)
     first, *others = named
     for other in others:
         if other != first:
-            expected = f"densities of the same numbers: {_describe_numbers(first)}"
+            expected = f"log-likelihoods of the same values: {_describe_numbers(first)}"
             got = _describe_numbers(other)
             raise InputError("laws", expected=expected, got=got, fix=_suggest_fix(first, other))
     return first
@@ -67,7 +67,7 @@ def _describe_numbers(numbers: Numbers) -> str:
 
 def _suggest_fix(one: Numbers, other: Numbers) -> str:
     if one.fingerprint != other.fingerprint:
-        return "fit both to the same data, prepared alike"
+        return "fit both to the same data with the same preparation"
     return "fit both with observation_noise='estimate', so that all values have a density"
 
 
@@ -209,7 +209,7 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
         if not same:
             expected = f"values that {names[0]} and {name} see alike"
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
-            fix = "compare laws whose preparation selects, averages and coarsens alike"
+            fix = "compare laws whose preparation selects, averages and coarsens in the same way"
             raise DataError("data", expected=expected, got=got, fix=fix)
 
 
@@ -358,8 +358,8 @@ def _by_scores(
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
     close = _join_names([names[i] for i in open_ones if i != simplest])
     return simplest, (
-        f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
-        f"told apart from {close} ({interval})."
+        f"Use {names[simplest]}, the simplest law that no score rules out: these data do not "
+        f"distinguish it from {close} ({interval})."
     )
 
 
@@ -374,7 +374,11 @@ def _contrary_scores(scores: xr.Dataset, best: int) -> str:
     """Scores by which another law is better than the one that is chosen, in a sentence."""
     worse = [str(name) for name in scores["score"].values[_differs(scores, best)]]
     verb = "says" if len(worse) == 1 else "say"
-    return f" {_join_names(worse)} {verb} otherwise: choose by what it is for." if worse else ""
+    return (
+        (f" {_join_names(worse)} {verb} otherwise: choose by the purpose of the law.")
+        if worse
+        else ""
+    )
 
 
 def _by_criterion(
@@ -384,12 +388,16 @@ def _by_criterion(
     order = np.argsort(bic, kind="stable")
     best, second = int(order[0]), int(order[1])
     gap = float(bic[second] - bic[best])
-    sure = "clearly" if gap >= CLEAR_BIC else ("probably" if gap >= CLOSE_BIC else "by a hair")
+    sure = (
+        "clearly"
+        if gap >= CLEAR_BIC
+        else ("probably" if gap >= CLOSE_BIC else ("by a small margin"))
+    )
     test = [f"; the likelihood-ratio test has p = {test.p_value:.2g}"
             for test in tests if {test.smaller, test.larger} == {best, second}]  # fmt: skip
     return best, (
-        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of {names[second]}"
-        f"{''.join(test)}; new data would tell more."
+        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of "
+        f"{names[second]}{''.join(test)}; a comparison on new data is more reliable."
     )
 
 
@@ -594,7 +602,7 @@ def _score_dataset(
     check_same_values(held_out_values, list(names))
     logs = log_table(laws, held_out_values)
     if logs is None:
-        notes.append("Log scores are not compared: not all laws give the values a density.")
+        notes.append("Log scores are not compared: not all laws have a density of the values.")
     tables: dict[tuple[str, ...], ScoreTable | None] = {(LOG_DENSITY,): logs}
     for tier in tiers:
         tables[f"RMSE {tier}", f"CRPS {tier}"] = tier_table(laws, held_out_values, tier, seed)

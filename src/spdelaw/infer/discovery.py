@@ -277,9 +277,9 @@ class Discovery:
         """The result in one sentence."""
         *first, last = self.terms or ("no term beyond the linear operator",)
         chosen = f"{', '.join(first)} and {last}" if first else last
-        text = f"The data choose {chosen}"
+        text = f"The data select {chosen}"
         if self.table["frequency"].notnull().any():
-            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
+            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the bootstrap samples"
         bic, fitted = self.table["bic"].values, np.isfinite(self.table["log_likelihood"].values)
         linear = self.table["linear"].values & fitted
         if len(bic) > 1:
@@ -439,5 +439,5 @@ def _check_enough(observed: Observed, library: Sequence[str]) -> None:
     if got < need:
         expected = f"at least {need} transitions to choose from {len(library)} terms"
         got = f"{got} of {observed.n_paths} paths"
-        fix = "bring longer records or more paths, or a smaller library"
+        fix = "use longer records or more paths, or a smaller library"
         raise DataError("data", expected=expected, got=got, fix=fix)

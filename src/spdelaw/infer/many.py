@@ -142,7 +142,7 @@ def _check_name(name: str, engine: Any) -> None:
         return
     if name in ADAPTER:
         expected = "labelled fields, which know it"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError(name, expected=expected, got=f"the keyword {name}", fix=fix)
     if name == "terms" and engine == "exact":  # they choose their engine, as in a fit
         return
@@ -322,7 +322,7 @@ def _read_manifest(manifest: Path, question: str) -> dict[str, dict[str, str]]:
         }
     if saved_question != question:
         expected = "laws of the same domain, modes and settings"
-        got = f"those of another question in {manifest.parent}"
+        got = f"laws of other settings in {manifest.parent}"
         raise InputError("directory", expected=expected, got=got, fix="choose another directory")
     return laws
 

@@ -124,7 +124,7 @@ class Model:
 
     def _check_season(self) -> None:
         if self.initial == "stationary":
-            expected = "a state to start from, where the noise has seasons"
+            expected = "an initial state, as seasonal noise has no stationary one"
             fix = "pass initial='auto'"
             raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
 

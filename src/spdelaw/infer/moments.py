@@ -40,6 +40,8 @@ INVERTED_ROWS = 200
 SAME_START = 1e-12
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
+#: Sum of squares of a mode at the points, relative to the largest, that is rounding.
+VANISHING = 1e-20
 
 
 class MomentEstimates(NamedTuple):
@@ -314,13 +316,15 @@ def pooled_states(
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
     is the variance of noise where paths are alike, and larger where they are not. NaN where no
-    degree of freedom remains.
+    degree of freedom remains, and in modes that vanish at all points.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))
+    size = np.diag(gram)
+    size = np.where(size > VANISHING * size.max(), size, np.nan)
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
     degrees = ranks - int(rank)
     residual_variance = max(float(squares - mean @ vector), 0.0) / degrees if degrees else np.nan
-    return mean, residual_variance * n_paths / np.maximum(np.diag(gram), 1e-300)
+    return mean, residual_variance * n_paths / size
 
 
 def _first_row_sums(block: Block) -> tuple[Array, Array, float, int]:

@@ -359,7 +359,7 @@ CRAWL_GAIN, CRAWL_ITERATIONS = 0.01, 20
 NO_LIKELIHOOD = 1e300
 #: What to try where a search ends short.
 ADVICE = (
-    "take means and cycles off first (anomalies); check the domain, its boundary (a wrong basis "
+    "subtract means and cycles first (anomalies); check the domain, its boundary (a wrong basis "
     "has no maximum) and the unit of time; else fit fewer modes, fix or tie parameters "
     "(drift='parametric'), or give a prior"
 )
@@ -408,17 +408,17 @@ class Optimum(NamedTuple):
         """Warning of a law whose search ended short of the maximum."""
         if not self.is_bounded:
             return (
-                "the search ended without a maximum: the log-likelihood still rises by "
-                f"{self.uphill:.2g} a standard error in a direction without end; {ADVICE}"
+                "the optimiser did not converge: the log-likelihood keeps increasing along one "
+                f"direction, by {self.uphill:.2g} per standard error; {ADVICE}"
             )
         if not self.decrement > NEAR_GAIN:
             return None
         short = f"{np.sqrt(2.0 * self.decrement):.2f} standard errors short of the maximum"
         if self.converged:
-            return f"the search ended {short}: the likelihood is nearly flat there"
+            return f"the optimiser stopped {short}: the likelihood is nearly flat there"
         return (
-            f"the search ended {short}: about {self.decrement:.2g} of log-likelihood could still "
-            f"be gained; {ADVICE}"
+            f"the optimiser stopped {short}: about {self.decrement:.2g} more log-likelihood is "
+            f"possible; {ADVICE}"
         )
 
 

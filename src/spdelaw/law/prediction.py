@@ -253,8 +253,10 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
                 "law",
                 expected="modes that only the noise couples, for chaos coordinates",
                 got=f"modes that the {what} couples",
-                fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
-                "any law",
+                fix=(
+                    "fit with drift='diagonal' and initial='deterministic'; Law.reconstruct "
+                    "accepts any law"
+                ),
             )
     dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
     initial = space.initial._replace(covariance=operators.diagonal(spread))
@@ -466,8 +468,8 @@ def smooth_modes_and_residual(
 def check_finite(states: Array) -> None:
     """Refuse paths that diverge."""
     if not np.isfinite(states).all():
-        got = "a drift that runs away from where they are"
-        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        got = "paths that diverge, as the drift is unstable"
+        fix = "use shorter times, or fit a stabilising term, such as u^3"
         raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 

@@ -19,7 +19,9 @@ import numpy as np
 from spdelaw._version import __version__
 
 #: Note where standard errors are not of the curvature of the data.
-EXPECTED_ERRORS = "standard errors are those that the law expects: those of the data take long"
+EXPECTED_ERRORS = (
+    "standard errors use the expected information, as the observed one would take too long"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -442,8 +442,8 @@ class SemilinearPaths(Paths):
 
 def _divergence_error(terms: Mapping[str, float]) -> ConvergenceError:
     expected = "a field that stays finite with steps this fine"
-    got = f"one that runs away under {dict(terms)}"
-    fix = "check the signs of the terms (the highest power should pull back), or lower the noise"
+    got = f"a field that diverges under {dict(terms)}"
+    fix = "check the signs of the terms (the highest power should stabilise), or lower the noise"
     return ConvergenceError("equation", expected=expected, got=got, fix=fix)
 
 

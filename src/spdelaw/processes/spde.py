@@ -121,7 +121,7 @@ class SpectralSPDE:
         drift, noise = given.resolve_drift(self.drift, mu), given.resolve_noise(self.noise, mu)
         state = given.resolve_initial(self.initial, self.domain, drift, noise)
         if self.season is not None and state.kind == "stationary":
-            expected = "a state to start from, where the noise has seasons"
+            expected = "an initial state, as seasonal noise has no stationary one"
             fix = "pass sl.Gaussian(mean, variance), or a function u0(x)"
             raise EquationError("initial", expected=expected, got="'stationary'", fix=fix)
         centre = None if self.centre is None else given.check_centre(self.centre, n)
@@ -290,7 +290,7 @@ class SpectralSPDE:
     def _times(self, times: Any) -> Array:
         t = given.check_times(self.times if times is None else times)
         if t[0] < self.initial_time:
-            expected = f"times from the initial one, {self.initial_time:g}, on"
+            expected = f"times from the initial time, {self.initial_time:g}, on"
             fix = "shift the times, or set initial_time"
             raise EquationError("times", expected=expected, got=f"{t[0]:g}", fix=fix)
         return t
@@ -312,7 +312,7 @@ class SpectralSPDE:
         """The same equation cut off after fewer modes."""
         n = self.domain.check_modes(n_modes)
         if n > self.n_modes:
-            fix = "build the equation anew with more modes"
+            fix = "build the equation with more modes"
             raise EquationError("n_modes", expected=f"at most {self.n_modes}", got=str(n), fix=fix)
         first, initial = self.dynamics.leading(n), self.initial_state.leading(n).given
         leading_parts = {"drift": first.drift, "noise": first.noise, "initial": initial}

@@ -187,7 +187,7 @@ def _check_options(n_modes: Any, basis: Any, drift: Any, rest: Any, words: dict[
     for name in words:
         if name not in WORDS or name in ("drift", "forcing"):
             allowed = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
-            expected, got = f"a word of the model: {allowed}", repr(name)
+            expected, got = f"a keyword of the model: {allowed}", repr(name)
             raise InputError(name, expected=expected, got=got, fix="see help(spdelaw.fill)")
 
 
@@ -203,7 +203,7 @@ def _held_out(observed: Observed, grid: Grid, seed: int, whole_points: bool) -> 
     task = gap_task(observed_mask, grid.points, seed, whole_points=whole_points)
     if (observed_mask & ~task.given).sum() < FEWEST_HELD_OUT:
         expected = f"enough values to hold {FEWEST_HELD_OUT} of them out"
-        fix = "observe longer, or fit a law and use law.reconstruct(data)"
+        fix = "use a longer record, or fit a law and use law.reconstruct(data)"
         raise DataError(
             "data", expected=expected, got=f"{int(observed_mask.sum())} values", fix=fix
         )
@@ -405,10 +405,10 @@ def _choice_attributes(trials: list[Trial], record: Record) -> dict[str, Any]:
     tried, least = len(crps), min(crps, default=np.inf)
     why = "least CRPS" if best.crps <= least else f"fewest modes near the least CRPS ({least:.4g})"
     sentence = (
-        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values "
-        f"held out as gaps lie (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
+        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values held "
+        f"out in the pattern of the gaps (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
     )
     late = sum(1 for t in trials if t.note.startswith("not tried"))
     if late:
-        sentence += f"; {late} larger ones were not tried for want of time"
-    return {"title": "Gaps filled by a learned law", "chosen_by": sentence, "held_out": held}
+        sentence += f"; {late} larger ones were not tried, as they exceed the time limit"
+    return {"title": "Gaps filled by an estimated law", "chosen_by": sentence, "held_out": held}

@@ -64,8 +64,8 @@ BISTABLE = (
     "which do not need them"
 )
 BIASED_NOTE = (
-    "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
-    "the spectra are biased; tail='modelled' is not"
+    "the tail beyond K = {} functions of time is dropped: the observation variance absorbs it and "
+    "the spectra are biased; tail='modelled' has no bias"
 )
 
 
@@ -205,7 +205,7 @@ class Chaos(Engine):
 # -- the paper's decoder, its tail dropped --------------------------------------------------------
 def check_truncated(model: Model, bootstrap: int) -> None:
     """Refuse options that the truncated model does not support."""
-    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    carries = "the observation variance absorbs the dropped tail; or pass tail='modelled'"
     spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
     exact = "pass tail='modelled', or engine='exact'"
     refused = {
