@@ -68,7 +68,8 @@ def earlier_outcomes(commit: str) -> dict[str, str]:
         subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
         for file in (TESTS, Path(__file__).with_name("_earlier_names.py")):
             shutil.copy(file, folder)
-        words = ["-p", "_earlier_names", "-c", os.devnull, "--rootdir", name, TESTS.name]
+        (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
+        words = ["-p", "_earlier_names", TESTS.name]
         return outcomes(folder, words, folder, f"{folder / 'src'}{os.pathsep}{folder}")
 
 
