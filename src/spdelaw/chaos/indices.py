@@ -283,7 +283,7 @@ class IndexSet:
             coordinates: ``xi_kl``, (..., K, L).
             xp: numpy, or torch for tensors; gradients flow to the coordinates.
         """
-        xi = xp.asarray(coordinates)
+        xi = coordinates if xp is not np else np.asarray(coordinates)
         flat = xi.reshape(*xi.shape[:-2], self.n_variables)
         flat = xp.concatenate([flat, xp.zeros_like(flat[..., :1])], -1)
         table = [xp.ones_like(flat), flat]  # normalised Hermite polynomials, by degree

@@ -149,6 +149,8 @@ def merge_surveys(a: Survey, b: Survey) -> Survey:
 
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
+#: Lazy data up to this size are read at once, unless they are fitted on a cluster.
+SMALL_BYTES = 256e6
 #: Bytes of the first lazy paths that are read to decide on a method.
 FIRST_BYTES = 256e6
 #: Squared increments below this share of the squares are rounding.
@@ -170,8 +172,9 @@ class Observed(NamedTuple):
         domain: where the fields live.
         executor: where lazy values are worked on.
         survey: counts and sums from one pass over the values.
-        collapsed: rows collapsed on the first modes, if the same pass computed them
+        collapsed: rows collapsed on the first modes, for each number of modes of that pass
             (`spdelaw.statespace.condense.condensed`).
+        head: values of the first paths, if they were read; see `first`.
         std: standard deviations of single values, if the data have them
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
         prepared: preparation of the raw data.
@@ -187,7 +190,8 @@ class Observed(NamedTuple):
     domain: AbstractDomain
     executor: Executor = LocalExecutor()
     survey: Survey | None = None
-    collapsed: Any = None
+    collapsed: tuple = ()
+    head: Array | None = None
     std: Array | None = None
     prepared: Prepared | None = None
     dated: bool = False
@@ -354,7 +358,9 @@ class Observed(NamedTuple):
         if self.survey is not None and np.array_equal(keep, self.survey.is_observed):
             survey = self.survey.where_observed
         fields = self.fields.isel({self.fields.dims[-1]: keep})
-        return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
+        new = {"places": self.places.only(keep), "fields": fields, "survey": survey}
+        head = None if self.head is None else self.head[..., keep]
+        return self._cut((..., keep), head=head, **new)
 
     def paths(self, which: slice | Array | list[int]) -> Observed:
         """Some of the paths."""
@@ -375,7 +381,8 @@ class Observed(NamedTuple):
 
     def _with(self, **new: Any) -> Observed:
         """The same with other fields; what passes over the old ones gave is dropped."""
-        return self._replace(**{"survey": None, "collapsed": None, "reading": None, **new})
+        dropped = {"survey": None, "collapsed": (), "head": None, "reading": None}
+        return self._replace(**dropped | new)
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
@@ -419,16 +426,25 @@ class Observed(NamedTuple):
         return not isinstance(self.values, np.ndarray)
 
     @property
+    def is_small(self) -> bool:
+        """Whether lazy values are few enough to be read at once."""
+        return not self.executor.remote and self.fields.nbytes <= SMALL_BYTES
+
+    @property
     def in_pieces(self) -> bool:
         """Whether passes over the values go piece by piece."""
         return self.times.ndim == 1 and (self.is_lazy or self.executor.remote)
 
-    def in_memory(self) -> Observed:
-        """The same with all values in the memory of this process, checked."""
+    def in_memory(self, *, may_be_empty: bool = False) -> Observed:
+        """The same with all values in the memory of this process, checked.
+
+        ``may_be_empty``: whether all of them may be missing, as in one block of many.
+        """
         if not self.is_lazy:
             return self
         fields = self.fields.compute()
-        check_values(fields, LARGEST_VALUE)
+        if not (may_be_empty and np.isnan(fields.values).all()):
+            check_values(fields, LARGEST_VALUE)
         return self._replace(executor=LocalExecutor()).holding(fields)
 
     def pieces(self) -> Pieces:
@@ -449,6 +465,8 @@ class Observed(NamedTuple):
         of_time = self.values.shape[-1]
         n_times = int(max(2, min(self.values.shape[1], n_values / of_time)))
         n_paths = int(min(n_paths, self.n_paths, max(1, n_values / (of_time * n_times))))
+        if self.head is not None and np.all(np.less_equal((n_paths, n_times), self.head.shape[:2])):
+            return self.head[:n_paths, :n_times]
         return np.asarray(self.values[:n_paths, :n_times])
 
     def mean_of_points(self) -> Array:

@@ -415,11 +415,21 @@ def guess_source(
         prepare: what the user states.
         climate: whether to choose a climatology; by default where nothing is stated.
     """
+    chooses = prepare is None if climate is None else climate
+    layout, prepared, fields = prepare_as_recognised(data, prepare, climate=chooses)
+    return _build_domain(str(layout.domain), fields, layout.dims), prepared.how
+
+
+def prepare_as_recognised(
+    data: Any, prepare: Preparation | None, *, climate: bool = False
+) -> tuple[Layout, Prepared, xr.DataArray]:
+    """Layout of labelled data, what their preparation learned, and the prepared fields.
+
+    ``climate`` chooses a climatology where none is stated.
+    """
     raw = _dataset(data)
     layout = recognise(raw, prepare)
-    chooses = prepare is None if climate is None else climate
-    prepared, fields, _ = learned_with_climate(layout, raw, chooses)
-    return _build_domain(str(layout.domain), fields, layout.dims), prepared.how
+    return layout, *learned_with_climate(layout, raw, climate)[:2]
 
 
 def learned_with_climate(

@@ -17,6 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.checks import checked
+from spdelaw.data.clock import to_dates
 from spdelaw.data.io.safe_files import check_memory, replace_file
 from spdelaw.data.layout import LABEL, PATH, POINT, TIME
 from spdelaw.errors import DataError, FileError, InputError
@@ -637,6 +638,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         fields = fields.drop_dims("draw").assign(draws)
     rows = max(fields.values(), key=lambda one: one.ndim).dims
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
+    if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
+        kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
     kept = kept.squeeze([PATH] if kept.sizes.get(PATH) == 1 else [], drop=True)
     values = [str(name) for name in kept.data_vars]
     frame = kept.to_dataframe().dropna(subset=values, how="all").reset_index()

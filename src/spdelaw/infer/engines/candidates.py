@@ -124,6 +124,11 @@ def _sample_values(observed: Observed) -> tuple[Array, Array]:
     return first_paths(observed, n_paths, RECORD_VALUES if observed.n_paths == 1 else np.inf)
 
 
+def with_head(observed: Observed) -> Observed:
+    """The data with the sample in memory, so that it is read once."""
+    return observed._replace(head=_sample_values(observed)[0])
+
+
 def first_paths(observed: Observed, n_paths: int, n_values: float = np.inf) -> tuple[Array, Array]:
     """Values of the first paths, of long ones those of their head, and their times."""
     values, times = observed.first(n_paths, n_values), observed.times

@@ -13,7 +13,7 @@ import numpy as np
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.engines.candidates import is_rough, residual_correlation
-from spdelaw.infer.engines.design import NO_CENTRE, Design, make_design
+from spdelaw.infer.engines.design import NO_CENTRE, Design, condensed_once, make_design
 from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
@@ -44,7 +44,6 @@ from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace, without_response
 from spdelaw.statespace.collapse import Block, Collapsed, first_paths, rotate
-from spdelaw.statespace.condense import condensed
 from spdelaw.statespace.likelihood import Evaluation, evaluate_likelihood
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
@@ -462,7 +461,7 @@ def by_filter(
     objectives: dict[tuple[str, str], FilterObjective] = {}
     designs: dict[str, CondensedDesign] = {}
     if observed.in_pieces:
-        observed = condensed(observed, n_modes)
+        observed = condensed_once(observed, n_modes, model)
 
     def cached_objective(variant: Model) -> FilterObjective:
         begin, key = time.perf_counter(), (str(variant.mean), variant.initial)

@@ -14,7 +14,7 @@ from spdelaw.checks import one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
-from spdelaw.errors import ConvergenceError, IdentifiabilityWarning, InputError
+from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
@@ -281,6 +281,8 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 
 METHODS = ("auto", "closure", "one_pass")
+#: Largest share of negative values beside square-root noise; errors of observations make some.
+MOST_NEGATIVE = 0.1
 #: Options of a model where ``terms`` are given and the user passes nothing else.
 ASSUMED = {"drift": "parametric", "noise": "diagonal"}
 
@@ -315,7 +317,7 @@ class SemilinearEngine(Engine):
     scheme: str = "exact"
     name = ENGINE
     takes_few_points = True
-    supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
+    supports = frozenset({"drift", "noise", "fixed", "observation_noise", "state_noise"})
 
     def __post_init__(self) -> None:
         """Check the options; a single name would be read letter by letter."""
@@ -325,7 +327,7 @@ class SemilinearEngine(Engine):
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse options of the model that the engine does not support, and replicates."""
         super().check(model, bootstrap)
-        check_semilinear(model, self.terms)
+        check_semilinear(model, self.terms, self.scheme)
         if bootstrap:
             fix = "leave it out: the intervals are those of the observed information"
             raise InputError("bootstrap", expected="0 with terms", got=str(bootstrap), fix=fix)
@@ -335,6 +337,8 @@ class SemilinearEngine(Engine):
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
+        if model.state_noise == "square_root":
+            _check_positive(observed)
         try:
             with watched(run["progress"]):
                 observations, fit = self.seen(observed, domain, n_modes, model)
@@ -348,7 +352,8 @@ class SemilinearEngine(Engine):
     def words(self, model: Model) -> dict[str, Any]:
         """Keyword arguments of a fit."""
         scheme = {} if self.scheme == "exact" else {"scheme": self.scheme}
-        return {"noise": str(model.noise), "fixed": model.fixed, **scheme}
+        words = {name: getattr(model, name) for name in ("drift", "noise", "state_noise", "fixed")}
+        return {**words, **scheme}
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
@@ -358,6 +363,17 @@ class SemilinearEngine(Engine):
         return classify_observations(
             observed, n_modes, model, self.terms, self.words(model), one_pass
         )
+
+
+def _check_positive(observed: Observed) -> None:
+    """Refuse square-root noise of fields that are often negative, where it has no meaning."""
+    values = np.asarray(observed.values)
+    share = float((values < 0.0).sum() / max(np.isfinite(values).sum(), 1))
+    if share > MOST_NEGATIVE:
+        expected = "values above zero, as sqrt(X) dW needs"
+        got = f"{100 * share:.0f} % below zero"
+        fix = "pass the field itself, no anomalies of it; else use state_noise='affine'"
+        raise DataError("data", expected=expected, got=got, fix=fix)
 
 
 def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:
@@ -378,9 +394,18 @@ def check_term_names(what: str, names: Any) -> None:
         raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
 
 
-def check_semilinear(model: Model, terms: Sequence[str]) -> None:
+def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") -> None:
     """Refuse options that a semilinear law does not have."""
-    if model.drift != "parametric":
+    has_state_noise = model.state_noise != "none"
+    if has_state_noise and scheme != "exact":
+        expected, fix = "'exact' beside state_noise", "leave scheme out"
+        raise InputError("scheme", expected=expected, got=repr(scheme), fix=fix)
+    if model.state_noise == "square_root" and model.noise != "diagonal":
+        expected = "white noise, one number, beside state_noise='square_root'"
+        fix = "leave noise out: for other spectra the covariance is no moment of the field"
+        raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
+    has_rates = has_state_noise and not terms and model.drift == "diagonal"
+    if model.drift != "parametric" and not has_rates:
         same = "u" in terms and model.drift in ("diagonal", "dense")
         expected = "'parametric' (kappa + nu mu) with terms"
         got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
