@@ -247,17 +247,17 @@ class Verification:
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Skill(Verification):
-    """Scores of a law's forecasts and of its rivals': a `Verification` with the law.
+    """Scores of the forecasts of a law and of reference methods: a `Verification` with the law.
 
     Attributes:
         forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of
             values that would be observed, ``std_field`` of the law's field without noise (NaN for
-            rivals) and ``observed``, in the units of the data.
+            reference methods) and ``observed``, in the units of the data.
         n_modes: of the law.
-        tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
-            first past, relative to the climatology's; empty where nothing was to be chosen.
-        learn: learns the law from all data, without an argument. ``about["fit"]`` has the words of
-            `spdelaw.fit` that give it.
+        tried: for each candidate, the CRPS of its forecasts of the end of the first training period
+            relative to that of the climatology; empty if nothing was chosen.
+        learn: function without arguments that fits the law to all data. ``about["fit"]`` has the
+            keywords of `spdelaw.fit`.
     """
 
     forecasts: xr.Dataset
