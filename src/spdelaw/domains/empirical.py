@@ -119,11 +119,11 @@ class Empirical(TabulatedDomain):
 
     The second moments ``C`` of the fields about zero have ``C h_n = v_n h_n`` with
     ``sum_i w_i h_m(x_i) h_n(x_i) = delta_mn``; the reference operator is their inverse in units
-    of the first, ``mu_n = v_1 / v_n``. Pass anomalies: a mean is a pattern like any other.
+    of the first, ``mu_n = v_1 / v_n``. Pass anomalies, as a mean would become an EOF.
 
-    The patterns come from a randomised singular value decomposition; gaps are filled by the
-    low-rank fit itself, point by point, until nothing changes. Points that were never observed
-    are left out. The modes are known at the points of the data only.
+    A randomised singular value decomposition computes the EOFs. Gaps are filled by the low-rank
+    fit, iterated until it converges. Points without data are excluded. The modes are defined at the
+    points of the data only.
 
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.

@@ -24,7 +24,7 @@ RESTS = ("white", "memory", "auto")
 @checked()
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    """Noise of each mode's own and ``rank`` patterns that all modes share.
+    """One noise variance per mode, and ``rank`` patterns that all modes share.
 
     Example:
         >>> LowRank(3)
@@ -37,7 +37,7 @@ class LowRank:
 @checked()
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+    """Assumptions of a fit; every option is also a keyword of `spdelaw.fit`.
 
     The first sentence of each entry is also the help of the shell's option.
 
