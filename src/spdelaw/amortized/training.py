@@ -105,8 +105,8 @@ def _transport_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # of torch.distributed, whatever the transport
-        expected = "all processes until the training is over"
-        got = f"one that went away ({str(error).splitlines()[0][:80]})"
+        expected = "all processes to run until the training ends"
+        got = f"a process that stopped ({str(error).splitlines()[0][:80]})"
         fix = "repeat the call with the same checkpoint, with any number of processes"
         raise ExecutorError("torchrun", expected=expected, got=got, fix=fix) from error
 
@@ -344,7 +344,7 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
 def parsing_checkpoint(folder: Path) -> AbstractContextManager[None]:
     """Errors about a checkpoint as `FileError`."""
     expected = "a checkpoint of a training of this version"
-    return reading(folder, expected, "check the name, or remove it and start anew")
+    return reading(folder, expected, "check the name, or remove the file to start a new training")
 
 
 def find_checkpoint(

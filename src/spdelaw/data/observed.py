@@ -160,8 +160,8 @@ CONSTANT_SHARE = 1e-14
 class Observed(NamedTuple):
     """Observed fields as arrays, made by `observe` and by `spdelaw.Law.observe`.
 
-    Any function of the package that takes data takes these as well, and does not prepare or check
-    them again. They are not to be changed: every method returns new ones.
+    Functions of the package accept these in place of data, and do not prepare or check them again.
+    They are immutable: every method returns new ones.
 
     Attributes:
         values: (P, T, M), NaN for missing; lazy where the data are.
@@ -171,15 +171,15 @@ class Observed(NamedTuple):
             paths may have a row in ``values`` that is not in here, see `rows`.
         domain: where the fields live.
         executor: where lazy values are worked on.
-        survey: counts and sums from one pass over them.
-        collapsed: their rows on the first modes, for each number of modes that the same pass
-            collapsed them onto (`spdelaw.statespace.condense.condensed`).
-        head: values of the first paths, where they were read already; see `first`.
-        std: standard deviations of single values where these came beside the fields
+        survey: counts and sums from one pass over the values.
+        collapsed: rows collapsed on the first modes, for each number of modes of that pass
+            (`spdelaw.statespace.condense.condensed`).
+        head: values of the first paths, if they were read; see `first`.
+        std: standard deviations of single values, if the data have them
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
-        prepared: what was done to raw data first.
-        dated: whether the times came as dates.
-        start: time at which all paths start, unobserved where their own first time is later.
+        prepared: preparation of the raw data.
+        dated: whether the times were dates.
+        start: time at which all paths start; paths that begin later are unobserved before.
         reading: summary of the values of the fields, where they were read.
     """
 
@@ -515,8 +515,8 @@ def check_change(increment: float, square: float) -> None:
         expected = "fields that change over time"
         got = "constant fields, to one part in ten million"
         fix = (
-            "check the variable; a constant carries no law, and a mean so much larger than the "
-            "changes is to be taken off first (anomalies='mean')"
+            "check the variable; if its mean is much larger than its changes, subtract the mean "
+            "first (anomalies='mean')"
         )
         raise DataError("fields", expected=expected, got=got, fix=fix)
 
@@ -537,15 +537,15 @@ def observe(
     named: bool = False,
     **adapter: Any,
 ) -> Observed:
-    """Data of a domain, canonical and prepared, or `DataError`.
+    """Convert and prepare data for a domain.
 
     Args:
-        data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
+        data: data that `spdelaw.as_fields` accepts, raw data with ``prepare``, or `Observed`.
         domain: where the fields live.
-        prepare: how to prepare them, or what a preparation has learned already.
-        executor: where lazy values are worked on; a later pass reads them.
+        prepare: a preparation, or one that is already estimated.
+        executor: executor for lazy values, which a later pass reads.
         named: whether to read values in memory so that their checksum is known.
-        adapter: of `ADAPTER`, beside data that are not prepared.
+        adapter: keywords of `ADAPTER`, for data that are not prepared.
     """
     if isinstance(data, Observed):
         return _reobserve(data, domain, prepare, adapter)
@@ -609,12 +609,12 @@ def check_adapter(adapter: dict[str, Any], source: str = "") -> None:
     """Refuse keywords that are not about data, and all of them with data in final form."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
-        expected = f"a word of the fit, or one of {ADAPTER} for the data"
-        fix = "see help(spdelaw.fit) for the words"
+        expected = f"a keyword of fit, or one of {ADAPTER} for the data"
+        fix = "see help(spdelaw.fit)"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
     if adapter and source:
-        expected = f"none for the data beside {source}"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        expected = f"no keyword of the data together with {source}"
+        fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
 
 
@@ -624,7 +624,7 @@ def _reobserve(
     """Data that were observed before, on another domain or prepared now, where these differ."""
     check_adapter(adapter, "observed data")
     if data.domain.dims != domain.dims:
-        fix = "observe the data anew: spdelaw.data.observe(data, domain)"
+        fix = "observe the data again: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
     prepared, labelled = data.prepared, data.labelled
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
@@ -646,7 +646,7 @@ def _reobserve(
 def check_times(observed: Observed) -> Observed:
     """The data, or `DataError` where nothing can change."""
     if observed.fields.sizes["time"] < 2:
-        fix = "a law is learned from change; observe the field more than once"
+        fix = "a law describes changes in time; provide several times"
         got = str(observed.fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     return observed

@@ -176,7 +176,7 @@ class Box(TensorDomain):
         """Check the sides and the boundary."""
         words = _boundary_per_side(boundary, len(sides))
         if len(sides) not in (2, 3) or len(words) != len(sides):
-            expected = "two or three sides, and one boundary for all or one a side"
+            expected = "two or three sides, and one boundary for all or one per side"
             got = f"{len(sides)} sides, {len(words)} boundaries"
             fix = "pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval"
             raise DomainError("Box", expected=expected, got=got, fix=fix)
@@ -204,7 +204,7 @@ class Box(TensorDomain):
         if not self.contains(table).all():
             return super().fix_outside(points)
         counted = f"sl.Preparation(select={{'lon': ({low:g}, {high:g})}})"
-        return f"longitudes count from {low:g} on with --select lon={low:g}:{high:g}, {counted}"
+        return f"longitudes begin at {low:g} with --select lon={low:g}:{high:g}, {counted}"
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
         """Cosine and sine along the one side that is periodic, equal in the others.

@@ -103,7 +103,7 @@ class Fields(AbstractDomain):
         return -(-n_modes // self.n_fields)
 
     def split(self, points: Array) -> tuple[Array, Array]:
-        """Number of the field, and place in the domain, of each point."""
+        """Number of the field, and position in the domain, of each point."""
         table = real_array("points", points)
         x = table[:, 1] if table.shape[1] == 2 else table[:, 1:]
         return table[:, 0].astype(int), x

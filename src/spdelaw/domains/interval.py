@@ -87,14 +87,14 @@ class Interval(AbstractDomain):
         return np.ones(np.shape(points))
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
-        """Gauss-Legendre, or the trapezoid rule where ends are glued together."""
+        """Gauss-Legendre, or the trapezoid rule on a periodic interval."""
         if self.boundary == "periodic":
             return self.grid(n_points), np.full(n_points, self.volume / n_points)
         x, w = scipy.special.roots_legendre(n_points)
         return self.a + 0.5 * self.volume * (x + 1.0), 0.5 * self.volume * w
 
     def grid(self, n_points: int) -> Array:
-        """Uniform points with both ends; without the second end where it is the first again."""
+        """Uniform points with both ends; without the second end if periodic."""
         n_points = whole("n_points", n_points, 1)
         return np.linspace(self.a, self.b, n_points, endpoint=self.boundary != "periodic")
 

@@ -179,7 +179,7 @@ def _areas(nodes: Array, triangles: Array) -> Array:
 
 
 def _check_triangulation(nodes: Any, triangles: Any) -> tuple[Array, Array]:
-    points = as_points(table("nodes", nodes, "an array (n, 2)", "one row a node"), ("x", "y"))
+    points = as_points(table("nodes", nodes, "an array (n, 2)", "one row per node"), ("x", "y"))
     try:
         corners = np.asarray(triangles)
     except Exception as error:  # ragged lists, and objects that may raise anything
@@ -210,7 +210,7 @@ def _coefficient(what: str, value: Any, nodes: Array, sign: str) -> Array:
         values = value(*nodes.T) if callable(value) else value
         coefficient = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
     except Exception as error:  # a function of the user may raise anything
-        expected, fix = "a number, one a node, or a function of (x, y)", f"pass {what}=1.0"
+        expected, fix = "a number, one per node, or a function of (x, y)", f"pass {what}=1.0"
         raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
     fine = coefficient > 0 if sign == "positive" else coefficient >= 0
     if not (np.isfinite(coefficient) & fine).all():

@@ -96,7 +96,7 @@ def _concatenate_paths(blocks: list[xr.DataArray], observed: Observed) -> xr.Dat
     if not kinds:
         check_values(observed.fields, LARGEST_VALUE)  # all values are missing
     if len(kinds) > 1:
-        expected = "paths whose numbers have a density alike"
+        expected = "paths with log-likelihoods of the same kind"
         fix = "load the data first: data.load()"
         raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(block.attrs["count"] for block in blocks)

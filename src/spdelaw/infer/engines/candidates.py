@@ -265,12 +265,12 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
 
     for n in range(1, most + 1):
         if collapsed(n).misfit <= NO_RESIDUAL * energy and _hold_all(observed, n):
-            return n, f"{n} modes chosen: they hold the fields to rounding"
+            return n, f"{n} modes chosen: they represent the fields to rounding errors"
     laws: dict[int, Parameters] = {}
     best = likeliest_total(lambda n: -_bic_of(observed, collapsed(n), laws), 1, most)
     sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
     if best == most:
-        sentence += "; the criterion would take more"
+        sentence += "; BIC would select more"
     return best, sentence
 
 

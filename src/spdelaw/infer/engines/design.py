@@ -251,9 +251,9 @@ def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
     steady = extra.compared.get("residual_mean", 0.0)
     if steady > STEADY_SHARE:
         out.append(
-            f"{100 * steady:.0f} % of the residual of the modes is a mean that stays at each "
-            "point, which the law takes for noise: take it off with --anomalies mean (or month), "
-            "in Python prepare=sl.Preparation(anomalies='mean')"
+            f"{100 * steady:.0f} % of the residual of the modes is a constant mean at each point, "
+            "which the law treats as noise: subtract it with --anomalies mean (or month), in "
+            "Python prepare=sl.Preparation(anomalies='mean')"
         )
     return out
 
