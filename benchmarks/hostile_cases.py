@@ -31,7 +31,7 @@ REASONS = {
     "test_8_wrong_arguments": "refused there too, most others are not",
     "test_9_info_loads_the_variable": "cannot fail there: the limit of memory it sets is new",
     "test_10_passes": "one pass there too where fields are complete and without noise",
-    "test_10_a_lazy_record": "agrees there on these data; differences of 8.8e-6 were seen on others",
+    "test_10_a_lazy_record": "agrees there on these data; 8.8e-6 was seen on others",
 }
 SUBJECTS = {
     "1": "directory of `fit_many`", "2": "law that is replaced while it is read",
