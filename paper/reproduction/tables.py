@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper.regimes import PAPER, TITLES
+from paper.reproduction.gaps import BREAK, SHARE
+from paper.reproduction.gaps import N_PATHS as GAPPY_PATHS
 from spdelaw.data.io.safe_files import replace_file
 from spdelaw.report.sections.summary import Answer
 
@@ -23,8 +25,10 @@ TASKS = {
     "predict": "knows only how the test path starts",
     "observed": "is given the noise that drove the test path",
 }
+#: The completion of paths with gaps, which has a table of its own.
+GAPS = "gaps"
 ERRORS = ("relative_l2", "rmse")
-SCORES = (*ERRORS, "standard_error", "crps", "coverage", "energy_score")
+SCORES = (*ERRORS, "standard_error", "crps", "coverage", "energy_score", "seconds_per_path")
 #: How the second moments of a law compare with the truth.
 RATIOS = ("variance_ratio", "energy_factor")
 #: Entries that reconstruct a path as a sum of K functions of time.
@@ -93,10 +97,11 @@ def _rows(records: list[Record]) -> list[Row]:
             continue
         for part, words in _over(group):
             for score in part[0]["scores"]:
-                task = "observed" if part[0]["noise"] == "observed" else score
+                given = part[0]["noise"] == "observed" and score != GAPS
+                task = "observed" if given else score
                 rows.append(_row(part, task, part[0]["label"] + words, score))
-    order = list(TASKS)
-    rows = [row for row in rows if row["relative_l2"] or row["energy_score"]]
+    order = [*TASKS, GAPS]
+    rows = [row for row in rows if row["rmse"] or row["energy_score"]]
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
     return [row | {"over_limit": over_limit(row, rows)} for row in rows]
 
@@ -194,7 +199,7 @@ def sheets(rows: list[Row]) -> list[Sheet]:
     Args:
         rows: rows of the regime, from `tables`.
     """
-    all_sheets = (_errors(rows), _laws(rows), _costs(rows))
+    all_sheets = (_errors(rows), _laws(rows), _gaps(rows), _costs(rows))
     return [sheet for sheet in all_sheets if any(sheet.groups.values())]
 
 
@@ -290,6 +295,22 @@ def _laws(rows: list[Row]) -> Sheet:
         "is given noise of the true law."
     )
     return Sheet("The law, and how well it is calibrated", header, {"": lines}, note)
+
+
+def _gaps(rows: list[Row]) -> Sheet:
+    lines = [
+        [name_of(row), spread(row["rmse"]), spread(row["crps"]), spread(row["coverage"]),
+         f"{np.mean(row['seconds_per_path']):.2g}", runs_of(row)]
+        for row in rows if row["task"] == GAPS
+    ]  # fmt: skip
+    header = ("system", "RMSE", "CRPS", "95 % holds", "seconds per path", "runs")
+    title = f"Test paths with gaps, {GAPPY_PATHS} of each run"
+    first, last = BREAK
+    note = (
+        f"{SHARE:.0%} of the values are hidden at random, and all of them between {first:g} and "
+        f"{last:g} of the time. Scores are of the hidden values."
+    )
+    return Sheet(title, header, {"": lines}, note)
 
 
 def _costs(rows: list[Row]) -> Sheet:

@@ -126,17 +126,22 @@ def test_fit(call_of, line, domain, n_modes, words):
 
 LON = {"lon": "x"}
 PREPARED = [
-    ("sst.nc", {"average": "lat", "rename": LON}),
+    ("sst.nc", {"average": "lat", "rename": LON, "anomalies": "month"}),  # chosen by the values
+    ("sst.nc --anomalies none", {"average": "lat", "rename": LON}),
+    ("sst.nc --terms u", {"average": "lat", "rename": LON}),
+    ("sst.nc --detrend", {"average": "lat", "rename": LON, "detrend": True}),
     ("sst.nc --anomalies month --detrend --standardise point --time-unit hours",
      {"average": "lat", "rename": LON, "anomalies": "month", "detrend": True,
       "standardise": "point", "time_unit": "hours"}),
-    ("two.nc --variable sst --missing -9999", {"average": "lat", "rename": LON, "missing": -9999}),
-    ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2",
+    ("two.nc --variable sst --missing -9999",
+     {"average": "lat", "rename": LON, "missing": -9999, "anomalies": "month"}),
+    ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2 --anomalies none",
      {"average": "lat", "rename": LON, "select": {"lat": (-2, 2), "lon": (160, 200)},
       "coarsen": {"x": 2}}),
     ("wide.nc --along lon --average lat --area-weights",
      {"average": "lat", "rename": LON, "area_weights": True}),
-    ("globe.nc --domain sphere", {"rename": {"latitude": "lat", "longitude": "lon"}}),
+    ("globe.nc --domain sphere --anomalies none",
+     {"rename": {"latitude": "lat", "longitude": "lon"}}),
     ("globe.nc --domain box --select latitude=-80:0 --coarsen longitude=2 --anomalies dayofyear",
      {"rename": {"longitude": "x", "latitude": "y"}, "select": {"latitude": (-80, 0)},
       "coarsen": {"longitude": 2}, "anomalies": "dayofyear"}),

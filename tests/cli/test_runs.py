@@ -102,7 +102,7 @@ def test_info_and_dry_runs_of_raw_files(run, run_json, stocked):
     assert document["dry_run"]
     assert document["shape"] == {"path": 1, "time": 120, "point": 9}
     assert document["domain"]["name"] == "box"
-    assert any("--anomalies mean" in note for note in document["notes"])
+    assert any("anomalies mean, because" in guess for guess in document["guesses"])
     document = run_json("fit stations.csv.gz --anomalies mean --detrend --dry-run")
     assert document["prepared_by"] == ["anomalies against the mean", "linear trend removed"]
     assert document["notes"] == []

@@ -248,8 +248,16 @@ def test_errors_of_sensors_with_memory_are_no_uneven_noise():
     assert "errors of single sensors last" in str(law)
 
 
-def test_terms_of_fields_far_from_zero():
-    fields = allen_cahn()(np.random.default_rng(0)) + 300.0
+def test_a_law_of_one_path_with_terms_is_judged_on_another():
+    """The first state of its own path is no outlier of another one."""
+    fields, other = (allen_cahn()(np.random.default_rng(seed)) for seed in (1, 2))
+    law = sl.fit(fields, sl.catalogue.allen_cahn(8).domain, 8, terms=("u", "u^3"))
+    assert "outliers" not in sl.evaluate(law, other, tiers=()).check.rejected
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_terms_of_fields_far_from_zero(seed):
+    fields = allen_cahn()(np.random.default_rng(seed)) + 300.0
     lines = advice(fields, 8, sl.catalogue.allen_cahn(8).domain, terms=("u", "u^3"))
     assert "the terms act on values around" in lines[0]
     assert "prepare=sl.Preparation(anomalies='mean')" in lines[0]

@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+import xarray as xr
+from scipy import linalg
 
 import spdelaw as sl
 from spdelaw.errors import InputError
@@ -68,3 +70,33 @@ def test_the_variance_of_one_mode_is_that_of_its_law():
     std = np.sqrt(variance.mean(0) + mean.var(0))
     inner = (x > 0.3) & (x < 2.8)
     np.testing.assert_allclose(wide["std_field"].values[0, 0, inner], std[inner], rtol=0.12)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+@pytest.mark.parametrize("drift", ["diagonal", "dense"])
+def test_forecasts_include_the_error_of_the_mean(drift):
+    """``Phi (1 - e^(-Lambda h)) C (1 - e^(-Lambda h))' Phi'``, zero where data are observed."""
+    data, law = short_record(drift, mean="constant", observation_noise=0.1)
+    table = law.parameters.copy(deep=True)
+    table["mean"].loc[{"statistic": "stderr"}] = 0.0
+    sure, later = dataclasses.replace(law, parameters=table), data.time.values[-1] + [0.0, 1.0, 9.0]
+    wide, narrow = (one.forecast(data, later)["std"].values[0] ** 2 for one in (law, sure))
+    basis = INTERVAL.eigenfunctions(law.points, 2)
+    error, matrix = law.parameters["mean"].sel(statistic="stderr").values, law.linear.drift
+    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    for h, row in zip((0.0, 1.0, 9.0), wide - narrow, strict=True):
+        by_mean = basis @ (np.eye(2) - linalg.expm(-matrix * h)) * error
+        np.testing.assert_allclose(row, (by_mean**2).sum(1), atol=1e-12)
+    drawn = law.forecast(data, later, n_samples=4000, seed=1)
+    ratio = (drawn["sample"].std("draw") / drawn["std_field"]).values[0, 1:]
+    assert np.abs(ratio - 1.0).max() < 5.0 / np.sqrt(2 * 4000)
+
+
+def test_an_unobserved_path_has_the_error_of_the_mean_too():
+    """As where nothing was observed from its first time on."""
+    data, law = short_record(mean="constant", observation_noise=0.1)
+    both = xr.concat([data, data.where(False)], "path").assign_coords(path=[0, 1])
+    std = law.reconstruct(both)["std"].values[1]
+    far = law.forecast(data, [float(data.time[-1]) + 50.0])["std"].values[0, 0]
+    np.testing.assert_allclose(std[-1], far, rtol=1e-2)
+    assert (np.diff(std[:, 4]) >= 0).all()

@@ -33,3 +33,37 @@ class TestReacting(DynamicsContract):
         ring = sl.Interval(0, 2 * np.pi, "periodic")
         rates, noise = ring.eigenvalues(3), np.full(3, 0.1)
         return Reacting(ring, ("u", "u^3"), np.array([1.0, -1.0]), rates, noise)
+
+
+def on_ring(kind, **numbers):
+    ring = sl.Interval(0, 2 * np.pi, "periodic")
+    rates, noise = 0.3 + 0.2 * ring.eigenvalues(3), np.full(3, 0.2)
+    return Reacting(ring, (), np.zeros(0), rates, noise, state_noise=kind, **numbers)
+
+
+class TestAffineNoise(DynamicsContract):
+    is_fitted = False
+
+    def make_dynamics(self):
+        return on_ring("affine", noise_offset=0.5)
+
+
+class TestProportionalNoiseWithAReaction(DynamicsContract):
+    is_fitted = False
+    closure_error = 0.05
+
+    def make_dynamics(self):
+        linear = on_ring("proportional")
+        numbers = np.array([0.2, -0.1]), linear.rates, linear.noise
+        return Reacting(linear.domain, ("u", "u^3"), *numbers, state_noise="proportional")
+
+
+class TestOperators(DynamicsContract):
+    is_fitted = False
+
+    def make_dynamics(self):
+        turn = np.zeros((2, 3, 3))
+        turn[0, 1, 2], turn[0, 2, 1], turn[1] = 1.0, -1.0, 0.5 * np.eye(3)
+        linear = on_ring("none")
+        noise = np.array([0.3, 0.2])
+        return Reacting(linear.domain, (), np.zeros(0), linear.rates, noise, state_noise=turn)

@@ -170,7 +170,7 @@ def _n_time_functions(law: Law) -> int:
 STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season"}
 
 
-@checked
+@checked()
 class Amortized(Engine):
     """Training on batches of paths.
 

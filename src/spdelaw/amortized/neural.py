@@ -66,11 +66,20 @@ PARAMETER_GROUPS = {
 }
 
 
-def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
-    """Model with weights drawn from the seed; torch's own generator stays where it was."""
+def new_model(
+    basis: np.ndarray, config: AmortizedConfig, seed: int, points: np.ndarray | None = None
+) -> ChaosVAE:
+    """Model with weights drawn from the seed; torch's own generator stays where it was.
+
+    Args:
+        basis: eigenfunctions at the points, (M, N).
+        config: settings.
+        seed: of the weights.
+        points: (M, d), for ``encoder="grid"``; by default a line of M points.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "weights"))
-        return ChaosVAE(basis, config)
+        return ChaosVAE(basis, config, points)
 
 
 class NeuralRun(TorchRun):
@@ -233,9 +242,13 @@ NO_WEIGHTS_NOTE = "the encoder's weights were not kept: pass checkpoint= for amo
 def fit_neural(job: Job) -> Law:
     """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
     config, observed = job.engine.config, job.observed
-    paths, held_out = (as_paths(fields, *job.clock) for fields in (observed, job.held_out))
     seed = job.seed if config.initialisation is None else config.initialisation
-    model = new_model(observed.basis(job.n_modes), config, seed)
+    basis = observed.basis(job.n_modes)
+    model = new_model(basis, config, seed, observed.points)
+    paths, held_out = (
+        as_paths(fields, *job.clock, basis if model.encoder.reads_modes else None)
+        for fields in (observed, job.held_out)
+    )
     run = NeuralRun(model, paths, held_out, config, seed, join_processes())
     job.train(run)
     assessment = assess(run.best(), paths, config)
@@ -354,15 +367,19 @@ def _load_model_and_paths(
     """The network, and batches of paths on its points and within its times."""
     snapshot, identity = read_checkpoint(folder)
     with parsing_checkpoint(folder):
-        config = AmortizedConfig(**identity["config"])
+        config, n_modes = AmortizedConfig(**identity["config"]), identity["n_modes"]
         domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
-            model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-        load_weights(model, snapshot, "best")
     observed = observe(data, domain, **adapter).in_memory()
-    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
+    if config.encoder == "modes":
+        points = observed.points
+    elif len(observed.points) != len(points) or not np.allclose(observed.points, points):
         expected = f"the {len(points)} points the encoder was trained on"
-        fix = "use law.reconstruct, which takes any points"
+        fix = "use law.reconstruct, or train with encoder='modes': both take any points"
         raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
-    paths = as_paths(observed, *identity["clock"])
+    basis = domain.eigenfunctions(points, n_modes)
+    with parsing_checkpoint(folder):
+        model = new_model(basis, config, 0, points)  # the weights drawn here are replaced at once
+        load_weights(model, snapshot, "best")
+    start, horizon = identity["clock"]
+    paths = as_paths(observed, start, horizon, basis if model.encoder.reads_modes else None)
     return model, observed, paths.batches(config.batch_size)

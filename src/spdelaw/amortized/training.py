@@ -346,8 +346,12 @@ def parsing_checkpoint(folder: Path) -> AbstractContextManager[None]:
     return reading(folder, expected, "check the name, or remove it and start anew")
 
 
-def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
+def find_checkpoint(
+    folder: Path, identity: dict[str, Any], defaults: Mapping[str, Any]
+) -> Snapshot | None:
     """Snapshot to go on from, or None; an error where the folder is of another run.
+
+    ``defaults`` are of settings that the version which wrote the folder did not have.
 
     Raises:
         InputError: another config, seed or data.
@@ -357,7 +361,8 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     if not folder.exists() or not any(folder.iterdir()):
         return None
     snapshot, saved_identity = read_checkpoint(folder)
-    ours, theirs = json.loads(json.dumps(identity)), saved_identity.get("config") or {}
+    ours, theirs = json.loads(json.dumps(identity)), dict(defaults)
+    theirs |= saved_identity.get("config") or {}
     differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
     differing += [k for k, v in ours.get("config", {}).items() if v != theirs.get(k)]
     if differing:
@@ -474,7 +479,9 @@ def train(
         ConvergenceError: something is not finite.
         TrainingInterrupted: Ctrl-C; the last whole epoch is saved.
     """
-    if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity)) is not None:
+    fields = getattr(type(run.config), "model_fields", {})
+    defaults = {name: field.default for name, field in fields.items()}
+    if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity, defaults)):
         with parsing_checkpoint(checkpoint):
             run.restore(resumed)
     folder = checkpoint if is_first() else None

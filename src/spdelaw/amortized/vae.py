@@ -12,12 +12,20 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from spdelaw.amortized.encoder import Encoded, Encoder, OdeRnnEncoder
+from spdelaw.amortized.encoder import (
+    AbstractEncoder,
+    Encoded,
+    Encoder,
+    GridEncoder,
+    ModesEncoder,
+    OdeRnnEncoder,
+)
 from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
 from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.propagators import Propagators, expand, propagate
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError
+from spdelaw.statespace.collapse import collapse
 
 # ---------- Observed paths as tensors: values, mask, and times as a share of the horizon
 
@@ -34,12 +42,14 @@ class Paths:
         observed: (P, T, M) float32, 1 or 0; None where nothing is missing.
         ages: distinct times as shares of the horizon, (U,) float64.
         index: position of each path's times among them, (P, T); None where all share one clock.
+        modes: estimates of the modes and their weights, each (P, T, N), for encoders of modes.
     """
 
     values: Tensor
     observed: Tensor | None
     ages: Array
     index: Tensor | None
+    modes: tuple[Tensor, Tensor | None] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -53,9 +63,12 @@ class Paths:
     def take(self, where: Array | slice) -> Paths:
         """Some of the paths."""
         at = where if isinstance(where, slice) else torch.from_numpy(where)
-        observed = None if self.observed is None else self.observed[at]
-        index = None if self.index is None else self.index[at]
-        return Paths(self.values[at], observed, self.ages, index)
+
+        def some(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[at]
+
+        modes = None if self.modes is None else (self.modes[0][at], some(self.modes[1]))
+        return Paths(self.values[at], some(self.observed), self.ages, some(self.index), modes)
 
     def batches(self, size: int, order: Array | None = None) -> Iterator[Paths]:
         """Consecutive batches, in the given order of the paths."""
@@ -64,8 +77,14 @@ class Paths:
             yield self.take(rows if order is None else order[rows])
 
 
-def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
+def as_paths(observed: Observed, start: float, horizon: float, basis: Array | None = None) -> Paths:
     """Tensors of observed fields, with times as ``(t - start) / horizon``.
+
+    Args:
+        observed: fields.
+        start: first time of the training paths.
+        horizon: their last time less the first.
+        basis: eigenfunctions at the points, (M, N), for encoders of modes.
 
     Raises:
         DataError: something was observed before the start or past the horizon.
@@ -85,7 +104,32 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
         ages, positions = np.unique(ages, return_inverse=True)
         index = torch.from_numpy(positions.reshape(observed.times.shape))
     mask = None if is_observed.all() else torch.from_numpy(is_observed.astype(np.float32))
-    return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index)
+    modes: tuple[Tensor, Tensor | None] | None = None
+    if basis is not None:
+        estimates, weights = _estimate_modes(observed, basis)
+        modes = estimates, None if mask is None else weights
+    return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index, modes)
+
+
+def _estimate_modes(observed: Observed, basis: Array) -> tuple[Tensor, Tensor]:
+    """Ridge estimates ``(G + r I)^-1 b`` of the modes at each time, and their weights.
+
+    The weight of a mode is its entry in the diagonal of ``(G + r I)^-1 G``, relative to complete
+    data: 1 where the points determine the mode, 0 where they do not show it. Both depend on
+    neither the number of points nor the dimension.
+    """
+    n = basis.shape[1]
+    whole = basis.T @ basis
+    ridge = RIDGE_SHARE * np.trace(whole) / n * np.eye(n)
+    largest = np.diagonal(np.linalg.solve(whole + ridge, whole))
+    estimates, weights = np.empty((2, *observed.values.shape[:2], n), np.float32)
+    for block in collapse(observed.values, observed.times, basis, fitted=False).blocks:
+        inverse = np.linalg.inv(block.matrices + ridge)  # (T, 1 or P, N, N)
+        vectors = np.moveaxis(block.vector, 2, 1)[..., None]  # (T, P, N, 1)
+        estimate = np.swapaxes((inverse @ vectors)[..., 0], 0, 1)
+        weight = np.einsum("tbij,tbji->bti", inverse, block.matrices) / largest
+        estimates[block.paths], weights[block.paths] = estimate, np.clip(weight, 0.0, 1.0)
+    return torch.from_numpy(estimates), torch.from_numpy(weights)
 
 
 # ---------- The paper's latent-variable model: encoder, latent dynamics, decoder, noise
@@ -95,6 +139,8 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
 # Q), ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
 
 
+#: Ridge of the estimates of modes, as a share of the mean diagonal of ``G`` in complete data.
+RIDGE_SHARE = 1e-2
 #: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
 ZERO_SHARE = 1e-10
 
@@ -136,32 +182,32 @@ class ChaosVAE(nn.Module):
 
     Args:
         basis: eigenfunctions at the points, (M, N).
-        config: widths, K, kind of propagators.
+        config: widths, K, kind of encoder and propagators.
+        points: (M, d), for ``encoder="grid"``.
 
-    ``zeros`` are points that are zeros of every mode, such as Dirichlet ends, (M,).
+    With an encoder of modes one variance is shared by all points, so that the model can be used
+    at other points. ``zeros`` are points where every mode is zero, such as Dirichlet ends, (M,).
     """
 
     basis: Tensor
 
-    def __init__(self, basis: np.ndarray, config: AmortizedConfig) -> None:
+    def __init__(
+        self, basis: np.ndarray, config: AmortizedConfig, points: Array | None = None
+    ) -> None:
         super().__init__()
         n_points, n_modes = basis.shape
         self.n_time, self.method = config.n_time, config.propagators
-        self.encoder: Encoder | OdeRnnEncoder
-        if config.encoder == "ode_rnn":
-            self.encoder = OdeRnnEncoder(n_points, n_modes, config.n_time, config.n_noise)
-        else:
-            widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
-            self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
+        self.encoder = make_encoder((n_points, n_modes), config, points)
         self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
         self.is_log, std = config.variance == "log", config.variance_start
         start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
         self.variance_name = "log_variance" if self.is_log else "root_std"
-        variance = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        size = 1 if self.encoder.reads_modes else n_points
+        variance = nn.Parameter(torch.full((size,), start, dtype=torch.float64))
         self.register_parameter(self.variance_name, variance)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
-        size = np.abs(basis).max(1)
-        self.zeros = torch.from_numpy(size <= ZERO_SHARE * size.max())
+        largest = np.abs(basis).max(1)
+        self.zeros = torch.from_numpy(largest <= ZERO_SHARE * largest.max())
 
     @property
     def n_parameters(self) -> int:
@@ -197,12 +243,14 @@ class ChaosVAE(nn.Module):
 
     def log_observation_variance(self) -> Tensor:
         """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
-        value = self.get_parameter(self.variance_name)
+        value = self.get_parameter(self.variance_name).expand(len(self.basis))
         return value if self.is_log else 4.0 * torch.log(value.abs())
 
     def encode(self, paths: Paths) -> Encoded:
         """``q(z0, xi | X)`` of every path."""
-        return self.encoder(paths.values, paths.observed, paths.times)
+        values, weights = paths.modes or (paths.values, paths.observed)
+        posterior: Encoded = self.encoder(values, weights, paths.times)
+        return posterior
 
     def curves(self, paths: Paths) -> Propagators:
         """Propagators on the paths' clock, shared by all of them."""
@@ -224,6 +272,22 @@ class ChaosVAE(nn.Module):
         initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
         variance = self.coefficients(squared, paths, initial.exp(), chaos.exp())
         return variance @ (self.basis**2).t()
+
+
+def make_encoder(
+    shape: tuple[int, int], config: AmortizedConfig, points: Array | None = None
+) -> AbstractEncoder:
+    """The encoder that a config names, for a basis of shape (M, N)."""
+    n_points, n_modes = shape
+    words: dict[str, Any] = {"n_modes": n_modes, "n_time": config.n_time, "n_noise": config.n_noise}
+    if config.encoder == "ode_rnn":
+        return OdeRnnEncoder(n_points, **words)
+    words |= {name: getattr(config, name) for name in ("n_hidden", "n_embedding", "n_reference")}
+    if config.encoder == "modes":
+        return ModesEncoder(**words)
+    if config.encoder == "grid":
+        return GridEncoder(np.arange(n_points) if points is None else points, **words)
+    return Encoder(n_points, **words)
 
 
 # ---------- The evidence lower bound (paper, eq. 13), term by term, and scores of a model

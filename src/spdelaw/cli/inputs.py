@@ -26,12 +26,15 @@ from spdelaw.data.io.tables import Columns, is_table, read_frame, suggested
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
-from spdelaw.data.recognise import recognise
+from spdelaw.data.recognise import learned_with_climate, recognise
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.infer.pipeline import PATTERNS
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
+
+#: Value of ``--anomalies`` that keeps the values as they are.
+NO_ANOMALIES = "none"
 
 # ---------- Data to learn from: fields, or raw data with a preparation
 
@@ -47,13 +50,17 @@ class DataOptions(NamedTuple):
     config: ConfigFile | None = None
     along: str | None = None
 
-    def read(self, std: str | None = None) -> Source:
+    def read(self, std: str | None = None, *, climate: bool = True) -> Source:
         """Fields as they are in the file, or raw data with a preparation.
 
         Args:
             std: variable with the standard deviation of each value, where there is one.
+            climate: whether to choose a climatology where no option states one.
         """
-        file, variable, given = self.file, self.variable, self.preparation
+        file, variable, given = self.file, self.variable, dict(self.preparation)
+        climate &= "anomalies" not in given
+        if given.get("anomalies") == NO_ANOMALIES:
+            del given["anomalies"]
         domain = None if self.domain.domain == PATTERNS else self.domain.domain
         dims = dims_of(domain)
         if self.along is not None and len(dims) > 1:
@@ -75,13 +82,13 @@ class DataOptions(NamedTuple):
         is_open = domain is None and self.along is None
         layout = recognise(raw, how, dims=None if is_open else dims, along=self.along)
         guesses += [layout.domain_reason] if layout.domain not in (None, "interval") else []
-        prepared, fields = layout.preparation.learned(raw, layout.dims)
-        guesses += layout.reasons
+        prepared, fields, climate_reason = learned_with_climate(layout, raw, climate)
+        guesses += [*layout.reasons, *climate_reason]
         unit = layout.preparation.time_unit
         guesses += [f"times are dates, counted in {unit}"] if unit != how.time_unit else []
         guesses += prepared.notes
         options = self.domain._replace(domain=self.domain.domain or layout.domain)
-        return Source(raw, layout.preparation, fields, options, guesses, prepared)
+        return Source(raw, prepared.how, fields, options, guesses, prepared)
 
 
 class Source(NamedTuple):

@@ -309,8 +309,8 @@ GROUPS = {
             "infer/semilinear/engine.py:SemilinearEngine",
         ),
         panel=ENGINE,
-        only=("threads", "profile", "n_time", "order", "tail", "preset", "epochs", "checkpoint",
-              "tensorboard", "method", "scheme"),
+        only=("threads", "profile", "n_time", "order", "tail", "preset", "encoder", "epochs",
+              "checkpoint", "tensorboard", "method", "scheme"),
         users=("exact", "chaos", "amortized", "amortized", "that of --terms"),
     ),
 }  # fmt: skip

@@ -198,7 +198,7 @@ def _with_coordinates(array: xr.DataArray, given: Mapping[str, xr.Variable]) -> 
 # ---------- The data contract: what fields look like everywhere in the package
 
 
-@checked
+@checked()
 def as_fields(
     data: Any,
     *,
@@ -430,7 +430,7 @@ def _value_noise_error(expected: str, got: str) -> DataError:
 # ---------- Single paths, each with its own times, as one array of fields
 
 
-@checked
+@checked()
 def stack(
     paths: Sequence[xr.DataArray],
     *,

@@ -173,7 +173,7 @@ SAME_POINT = 1e-5
 SMALLEST_AREA = 0.01
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Preparation:
     """How to turn raw data into the fields of a fit.
@@ -193,7 +193,8 @@ class Preparation:
         anomalies: climatology to subtract at each point: "mean", "month" (mean of each calendar
             month), "hour" (mean of each hour of the day), "month+hour" (mean of each hour in each
             month), "dayofyear" (mean and three harmonics of the year) or "lead" (mean of each lead
-            time of forecasts).
+            time of forecasts). The shell, and functions that guess the domain, choose one where
+            nothing is stated; "none" in the shell, and ``sl.Preparation()``, keep the values.
         detrend: subtract a straight line in time at each point.
         standardise: divide by the standard deviation, of each "point" or of the "whole" field
             (weighted by area).

@@ -20,6 +20,7 @@ from spdelaw.data.layout import (
 )
 from spdelaw.data.names import roles, with_places
 from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.data.quality import advised_anomalies
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
@@ -404,19 +405,48 @@ def guess_unit(times: np.ndarray) -> str:
 # ---------- Domain and preparation of raw data where the user gives neither
 
 
-def guess_source(data: Any, prepare: Preparation | None) -> tuple[AbstractDomain, Preparation]:
-    """A domain for labelled data, and their preparation with names and dims filled in."""
-    layout, _, fields = prepare_as_recognised(data, prepare)
-    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+def guess_source(
+    data: Any, prepare: Preparation | None, *, climate: bool | None = None
+) -> tuple[AbstractDomain, Preparation]:
+    """A domain for labelled data, and their preparation with names, dims and climatology.
+
+    Args:
+        data: raw.
+        prepare: what the user states.
+        climate: whether to choose a climatology; by default where nothing is stated.
+    """
+    layout, prepared, fields = prepare_as_recognised(data, prepare, climate=climate)
+    return _build_domain(str(layout.domain), fields, layout.dims), prepared.how
 
 
 def prepare_as_recognised(
-    data: Any, prepare: Preparation | None
+    data: Any, prepare: Preparation | None, *, climate: bool | None = None
 ) -> tuple[Layout, Prepared, xr.DataArray]:
     """Layout of labelled data, what their preparation learned, and the prepared fields."""
     raw = _dataset(data)
     layout = recognise(raw, prepare)
-    return layout, *layout.preparation.learned(raw, layout.dims)
+    chooses = prepare is None if climate is None else climate
+    prepared, fields, _ = learned_with_climate(layout, raw, chooses)
+    return layout, prepared, fields
+
+
+def learned_with_climate(
+    layout: Layout, raw: xr.Dataset, chooses: bool
+) -> tuple[Prepared, xr.DataArray, list[str]]:
+    """The learned preparation, its fields, and why it has anomalies that nobody stated.
+
+    ``chooses`` a climatology by the values where the preparation leaves them as they are. Lazy data
+    are not read for it.
+    """
+    prepared, fields = layout.preparation.learned(raw, layout.dims)
+    if not chooses or layout.preparation.is_affine or fields.chunks is not None:
+        return prepared, fields, []
+    advised = advised_anomalies(fields)
+    if advised is None:
+        return prepared, fields, []
+    word, reason = advised
+    how = dataclasses.replace(layout.preparation, anomalies=word)
+    return *how.learned(raw, layout.dims), [f"anomalies {word}, because {reason}"]
 
 
 def _dataset(data: Any) -> xr.Dataset:

@@ -31,7 +31,7 @@ def generator(seed: Seed) -> np.random.Generator:
 # ---------- Fields in disjoint parts, for training, validation and test
 
 
-@checked
+@checked()
 def split(
     fields: xr.DataArray,
     fractions: Sequence[float] = (0.7, 0.15, 0.15),
@@ -115,7 +115,7 @@ PATTERNS = ("random", "rows", "sensors", "blocks")
 BOX_DIVISOR = 4
 
 
-@checked
+@checked()
 def mask(
     fields: xr.DataArray, pattern: str = "random", fraction: float = 0.3, seed: Seed = 0
 ) -> xr.DataArray:

@@ -18,7 +18,7 @@ from spdelaw.errors import DomainError
 MOST_FIELDS = 4
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Fields(AbstractDomain):
     """Copies of a domain, one for each field: data have dims (path, time, variable, x).

@@ -476,7 +476,7 @@ class Comparison:
         return table_html("Laws compared", [], header, self.table, [*self.notes, self.sentence])
 
 
-@checked
+@checked()
 def compare(
     *laws: Law,
     data: Any = None,

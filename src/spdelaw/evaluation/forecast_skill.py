@@ -382,7 +382,7 @@ RIVALS = (*SIMPLE, INVERSE)
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 
-@checked
+@checked()
 def skill(
     data: Any,
     domain: AbstractDomain | str | None = None,
@@ -577,7 +577,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
 # ---------- One law at all leads from every origin, as version 0.1 had it
 
 
-@checked
+@checked()
 def leave_future_out(
     data: Any,
     domain: AbstractDomain,

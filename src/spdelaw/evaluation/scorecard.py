@@ -156,7 +156,7 @@ class Scorecard:
         return [distance, *lines]
 
 
-@checked
+@checked()
 def evaluate(
     law: Law,
     data: Any,

@@ -29,7 +29,7 @@ SAME_TIME = 0.51
 MONTHS = {"month": 1, "season": 3, "year": 12}
 
 
-@checked
+@checked()
 def verify(
     forecasts: Any,
     observations: Any,

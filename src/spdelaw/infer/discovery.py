@@ -335,7 +335,7 @@ def _finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-@checked
+@checked()
 def discover(
     data: Any,
     domain: AbstractDomain,

@@ -163,7 +163,7 @@ def _check_name(name: str, engine: Any) -> None:
 MANIFEST = "manifest.json"
 
 
-@checked
+@checked()
 def fit_many(
     data: Any,
     domain: AbstractDomain,

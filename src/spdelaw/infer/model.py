@@ -20,7 +20,7 @@ MEANS = ("auto", "zero", "constant")
 RESTS = ("white", "memory", "auto")
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class LowRank:
     """Noise of each mode's own and ``rank`` patterns that all modes share.
@@ -33,7 +33,7 @@ class LowRank:
     rank: int = 1
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
     """What a fit assumes; every word is also a keyword of `spdelaw.fit`.

@@ -28,6 +28,10 @@ Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
 INCREMENT_LAGS = (1, 2, 3, 4)
+#: White noise of the coefficients, relative to that of the values, from which on it is fast decay.
+MOST_NOISE = 4.0
+#: Largest share of the energy that a fast mode forgets in one step, as far as moments can tell.
+LARGEST_SHARE = 0.95
 #: Steps longer than this many times the median are interruptions.
 INTERRUPTION = 10.0
 #: Rows per block whose Gram matrices are inverted for their mean.
@@ -89,8 +93,12 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     rho0 = variance / mean_gram(collapsed)
     q, rho = _increment_line(increments, rho0)
     mean = squares / max(rows, 1)
+    is_fast = rho > MOST_NOISE * rho0
+    rho = np.where(is_fast, rho0, rho)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
-    lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
+    lam = np.where(is_fast, _fast_rates(increments, rho, energy), q / (2.0 * energy))
+    q = np.where(is_fast, 2.0 * lam * energy, q)
+    lam = np.clip(lam, 0.2 / span, None)
     n_steps, (start, spread) = n_times - 1, first_states(collapsed)
     spread = np.where(np.isnan(spread), energy, spread)
     estimates = (lam, q, rho, energy, start, spread, collapsed.n_paths, n_steps, span)
@@ -205,6 +213,17 @@ def _increment_line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     slope, level = np.linalg.lstsq(design * root, s * root, rcond=None)[0]
     least = 0.05 * np.average(s, axis=0, weights=w) / max(h.mean(), 1e-300)
     return np.maximum(np.maximum(slope, least), 1e-300), np.maximum(level, 1e-3 * rho0)
+
+
+def _fast_rates(sums: Array, rho: Array, energy: Array) -> Array:
+    """Rates of modes that forget within a few steps: their increments level off.
+
+    Squared increments over the first lag h are ``2 rho + 2 E (1 - exp(-lambda h))``.
+    """
+    h, square, count = sums[:, 0].T
+    count = np.maximum(count, 1.0)
+    share = np.clip((square / count - 2.0 * rho) / (2.0 * energy), 1e-6, LARGEST_SHARE)
+    return np.asarray(-np.log1p(-share) * count / np.maximum(h, 1e-300))
 
 
 def _decay_estimates(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:

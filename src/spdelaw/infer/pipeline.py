@@ -190,7 +190,11 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
-@checked
+#: Options of laws that hold for the field itself, not for its anomalies.
+NONLINEAR_WORDS = frozenset({"terms", "dynamics", "state_noise"})
+
+
+@checked()
 def fit(
     data: Any,
     domain: AbstractDomain | str | None = None,
@@ -242,9 +246,15 @@ def fit(
         words |= {"model": model, "executor": executor, "progress": progress, **settings}
         return fit_on_patterns(*_patterns_source(data, prepare), n_modes, words)
     if domain is None:
+        is_stated = prepare is not None or not NONLINEAR_WORDS.isdisjoint(words)
         data, adapter = labelled(data, **adapter)
-        domain, prepare, adapter = _guessed(data, prepare, adapter)
+        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=not is_stated)
         data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
+        if prepare is not None and prepare.anomalies and not is_stated:
+            data_notes.append(
+                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
+                "preparation, sl.Preparation() for none"
+            )
     check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
@@ -396,14 +406,14 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
 
 
 def _guessed(
-    data: Any, prepare: Preparation | None, adapter: dict[str, Any]
+    data: Any, prepare: Preparation | None, adapter: dict[str, Any], *, climate: bool
 ) -> tuple[AbstractDomain, Preparation | None, dict[str, Any]]:
     """A domain for the data, as the shell guesses it, and how to prepare and read them."""
     if isinstance(data, Observed):
         return data.domain, prepare, adapter
     stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
     given = dataclasses.replace(prepare or Preparation(), **stated)
-    domain, guessed = guess_source(data, given)
+    domain, guessed = guess_source(data, given, climate=climate)
     has_steps = dataclasses.replace(guessed, variable=None) != Preparation()
     return domain, guessed if has_steps or prepare or stated else None, adapter
 
@@ -521,7 +531,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
 FIT_TOGETHER = "fit old and new data together"
 
 
-@checked
+@checked()
 def update(
     law: Law,
     data: Any,

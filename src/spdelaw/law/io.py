@@ -269,7 +269,7 @@ LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance")
 INITIAL_KINDS = ("deterministic", "gaussian", "stationary")
 
 
-@checked
+@checked()
 def load(path: str | Path) -> Law:
     """Load a law that `Law.save` wrote.
 

@@ -357,7 +357,7 @@ class Law:
 
     # -- new paths, and data under the law ----------------------------------------------
 
-    @checked
+    @checked()
     def sample(
         self,
         n_paths: int,
@@ -390,7 +390,7 @@ class Law:
         """
         return likelihood.log_likelihood(self, self.observe(data, **adapter) if adapter else data)
 
-    @checked
+    @checked()
     def reconstruct(
         self,
         data: Any,
@@ -420,7 +420,7 @@ class Law:
         observed = self.observe(data, **adapter)
         return prediction.reconstruct(self, observed, grid, parameter_draws, seed)
 
-    @checked
+    @checked()
     def forecast(
         self,
         history: Any,
@@ -436,7 +436,8 @@ class Law:
     ) -> xr.Dataset:
         """Field at further times given a history, with the variables of `reconstruct`.
 
-        On request, ``sample`` has draws of the field without observation noise.
+        On request, ``sample`` has draws of the field without observation noise. All of them include
+        the error of an estimated mean.
 
         Args:
             history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.
@@ -465,7 +466,7 @@ class Law:
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
-    @checked
+    @checked()
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
 
@@ -539,7 +540,7 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
-    @checked
+    @checked()
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the law to a directory.
 
@@ -565,7 +566,7 @@ class Law:
         """
         return parameters.to_pandas(self.parameters)
 
-    @checked
+    @checked()
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
         """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)

@@ -488,18 +488,63 @@ def noise_at(law: Law, points: Array) -> Array:
     return np.asarray(law.residual.at_points(law.points, points).white)
 
 
-def spread_factors(law: Law, has_values: Array, clock: Array, times: Any) -> Array | float:
-    """Factors of the variance of values at times after the last observed one; (P, T, 1).
+def times_ahead(has_values: Array, clock: Array, times: Any) -> Array:
+    """How long after the last observed row of its path each time is, zero before; (P, T).
+
+    ``has_values`` (P, T) are the observed rows, at the times ``clock``.
+    """
+    first = np.broadcast_to(clock, has_values.shape)[:, :1]
+    last = np.where(has_values, clock, first).max(1, keepdims=True)
+    return np.nan_to_num(np.maximum(np.asarray(times) - last, 0.0))  # padding has no time
+
+
+def spread_factors(law: Law, ahead: Array) -> Array | float:
+    """Factors of the variance of values by the time since the last observed one; (P, T, 1).
 
     The law has them by lead where its forecasts of its data had other errors than their variance.
-    ``has_values`` (P, T) are the observed rows, at the times ``clock``.
     """
     spread = law.info.get("forecast_spread")
     if spread is None:
         return 1.0
-    last = np.where(has_values, clock, -np.inf).max(1, keepdims=True)
-    ahead, at = np.nan_to_num(np.asarray(times) - last), [0.0, *spread["leads"]]
-    return np.interp(ahead, at, [1.0, *spread["factors"]])[..., None]
+    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *spread["factors"]])[..., None]
+
+
+class ErrorsByMean(NamedTuple):
+    """What errors of the mean do to forecasts: ``Phi (1 - e^(-Lambda h)) C^(1/2)``.
+
+    A forecast over the time h returns to the mean, whose estimate has the covariance C.
+
+    Attributes:
+        by_lead: (lead, M, N).
+        which: lead of each path and time, (P, T).
+    """
+
+    by_lead: Array
+    which: Array
+
+    @classmethod
+    def of(cls, law: Law, basis: Array, ahead: Array) -> ErrorsByMean:
+        """At times ``ahead`` (P, T) of the data; zero without an estimated mean."""
+        if "mean" not in law.parameters or not isinstance(law.dynamics, Linear):
+            ahead = 0.0 * ahead
+        leads, which = np.unique(ahead, return_inverse=True)
+        if not leads.any():
+            return cls(np.zeros((1, len(basis), 0)), which.reshape(ahead.shape))
+        factor = law.linear.over(leads, 0.0 * leads).factor
+        factor = factor if factor.ndim == 3 else operators.embed(factor)
+        std = np.zeros(law.dynamics.n_modes)  # nuisance modes have no mean
+        std[: law.n_modes] = np.nan_to_num(law.parameters["mean"].sel(statistic="stderr").values)
+        return cls(basis @ ((np.eye(len(std)) - factor) * std), which.reshape(ahead.shape))
+
+    @property
+    def variance(self) -> Array:
+        """Variance that they add; (P, T, M)."""
+        return np.asarray((self.by_lead**2).sum(-1)[self.which])
+
+    def draw(self, generator: np.random.Generator) -> Array:
+        """One error of the mean in all forecasts; (P, T, M)."""
+        z = generator.standard_normal(self.by_lead.shape[-1])
+        return np.asarray((self.by_lead @ z)[self.which])
 
 
 def moments_dataset(

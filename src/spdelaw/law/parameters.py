@@ -202,6 +202,8 @@ def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
 # which keeps them positive, other drifts as they are, as far as they stay stable. Over K such laws
 #
 #     mean = mean of m_k,      variance = mean of v_k + variance of m_k.
+#
+# The error of an estimated mean is in every prediction already.
 
 
 #: Largest change of a logarithm that the data do not determine: a factor of 20.
@@ -251,33 +253,27 @@ def _draw_laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
         raise InputError("parameter_draws", expected=expected, got=got, fix=fix)
     generator = np.random.default_rng([seed, 2])
     columns = coordinate_root(table["covariance"].values)
-    errors = np.zeros(law.dynamics.n_modes)  # of the mean; nuisance modes have none
-    if "mean" in law.parameters:
-        mean_errors = law.parameters["mean"].sel(statistic="stderr").values
-        errors[: law.n_modes] = np.nan_to_num(mean_errors)
     for k in range(n_draws):
         side = (-1.0) ** k
         if side > 0:
             change = columns @ generator.standard_normal(columns.shape[1])
-            shift = errors * generator.standard_normal(len(errors))
-        yield _perturbed_law(law, side * change, side * shift)
+        yield _perturbed_law(law, side * change)
 
 
-def _perturbed_law(law: Law, change: Array, shift: Array) -> Law:
+def _perturbed_law(law: Law, change: Array) -> Law:
     linear, table = law.linear, cast("xr.Dataset", law.coordinates)
     rows = table["jacobian"].values @ change
     drift = _perturbed_drift(linear.drift, rows[: linear.drift.size].reshape(linear.drift.shape))
     noise = _perturbed_covariance(
         linear.noise, rows[linear.drift.size :].reshape(linear.noise.shape)
     )
-    mean = None if linear.mean is None else linear.mean + shift
     initial, names = law.initial, list(table["coordinate"].values)
     if initial.kind == "stationary":
         initial = initial._replace(covariance=operators.stationary_covariance(drift, noise))
     r = law.observation_variance
     if "observation_std" in names:
         r = r * np.exp(2.0 * _clip_log_change(change[names.index("observation_std")]))
-    dynamics = dataclasses.replace(linear, drift=drift, noise=noise, mean=mean)
+    dynamics = dataclasses.replace(linear, drift=drift, noise=noise)
     return dataclasses.replace(law, dynamics=dynamics, initial=initial, observation_variance=r)
 
 

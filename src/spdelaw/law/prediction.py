@@ -16,6 +16,7 @@ from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError
 from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, observed_by_any
 from spdelaw.law.observations import (
+    ErrorsByMean,
     draw_paths,
     less_response,
     modes_at,
@@ -26,6 +27,7 @@ from spdelaw.law.observations import (
     smooth_fields,
     spread_factors,
     target,
+    times_ahead,
     to_clock,
     to_user,
     weights_of,
@@ -293,10 +295,12 @@ def _predict_in_memory(
         mean, variance = (np.take_along_axis(moments, rows, axis=1) for moments in (mean, variance))
     has_values = np.isfinite(observed.values).any(-1)
     clock = coords.get("path_time", coords["time"])
-    factor = spread_factors(law, has_values, observed.times, clock)
-    result = moments_dataset(law, mean, variance, places, coords, factor)
+    ahead = times_ahead(has_values, observed.times, clock)
+    factor, by_mean = spread_factors(law, ahead), ErrorsByMean.of(law, modes[1], ahead)
+    result = moments_dataset(law, mean, variance + by_mean.variance, places, coords, factor)
     if n_samples:
-        drawn = mean + np.sqrt(factor) * (drawn - mean)
+        errors = np.stack([by_mean.draw(generator) for _ in drawn])
+        drawn = mean + np.sqrt(factor) * (drawn - mean + errors)
         check_finite(drawn)
         result["sample"] = (("draw", *result["mean"].dims), places.unflatten(drawn))
     return to_user(law, result, dated, fields if grid is None else None)

@@ -60,8 +60,9 @@ def sparse(x: Array) -> Array:
 def semilinear_on(
     label: str, domain: AbstractDomain, n_modes: int, terms: Mapping[str, float], *, nu: float,
     kappa: float = 0.0, noise: Any = DEFAULT_NOISE, initial: Any = 0.0, times: Any = TIMES,
+    state_noise: str = "none", noise_offset: float = 0.0,
 ) -> Semilinear:  # fmt: skip
-    """``dX = (-kappa X + nu Laplace X + f(X)) dt + dW`` on any domain."""
+    """``dX = (-kappa X + nu Laplace X + f(X)) dt + B(X) dW`` on any domain."""
     # A grid, the same along each dim, on which the modes are linearly independent.
     per_dim = n_modes if len(domain.dims) == 1 else int(domain.indices(n_modes).max()) + 1  # type: ignore[attr-defined]
     drift, options = (
@@ -69,10 +70,10 @@ def semilinear_on(
         {"initial": initial, "times": times, "label": label},
     )
     linear = SpectralSPDE(domain, n_modes, drift, noise=noise, n_points=per_dim + 1, **options)
-    return Semilinear(linear, terms)
+    return Semilinear(linear, terms, state_noise, noise_offset)
 
 
-@checked
+@checked(EquationError)
 def allen_cahn(
     n_modes: int = 31, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
     noise: Any = ALLEN_CAHN_NOISE, domain: AbstractDomain = RING, **settings: Any,
@@ -90,7 +91,7 @@ def allen_cahn(
     return semilinear_on("Allen-Cahn equation", domain, n_modes, {"u": a, "u^3": -b}, **options)
 
 
-@checked
+@checked(EquationError)
 def nagumo(
     n_modes: int = 31, *, nu: float = 0.05, threshold: float = 0.3, rate: float = 1.0,
     noise: Any = NAGUMO_NOISE, initial: Any = band, **settings: Any,
@@ -104,7 +105,7 @@ def nagumo(
     return semilinear_on("Nagumo equation", RING, n_modes, terms, **options)
 
 
-@checked
+@checked(EquationError)
 def fisher_kpp(
     n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = FISHER_KPP_NOISE,
     initial: Any = sparse, **settings: Any,
@@ -117,7 +118,7 @@ def fisher_kpp(
     return semilinear_on("Fisher-KPP equation", RING, n_modes, {"u": r, "u^2": -r}, **options)
 
 
-@checked
+@checked(EquationError)
 def burgers(
     n_modes: int = 31, *, nu: float = 0.1, c: float = 1.0, kappa: float = 0.1, **settings: Any
 ) -> Semilinear:
@@ -126,7 +127,7 @@ def burgers(
     return semilinear_on("Burgers equation", RING, n_modes, {"u u_x": -c}, **options)
 
 
-@checked
+@checked(EquationError)
 def kpz(
     n_modes: int = 31, *, nu: float = 0.2, c: float = 0.5, kappa: float = 0.1, **settings: Any
 ) -> Semilinear:
@@ -139,7 +140,7 @@ def kpz(
     return semilinear_on("KPZ equation", RING, n_modes, {"u_x^2": c}, **options)
 
 
-@checked
+@checked(EquationError)
 def allen_cahn_2d(
     n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
     noise: Any = ALLEN_CAHN_2D_NOISE, **settings: Any,
@@ -153,7 +154,70 @@ def allen_cahn_2d(
     return semilinear_on(label, TORUS, n_modes, {"u": a, "u^3": -b}, **options)
 
 
-@checked
+# ---------- Noise that depends on the state, in the sense of Ito
+
+
+GEOMETRIC_NOISE = PowerLaw(1.5, 0.5)
+ANDERSON_NOISE = White(0.1)
+SQUARE_ROOT_NOISE = White(0.05)
+
+
+def positive(x: Array, *further: Array) -> Array:
+    """A positive field, of mean one."""
+    return 1.0 + 0.5 * np.cos(x)
+
+
+@checked(EquationError)
+def geometric_heat(
+    n_modes: int = 15, *, nu: float = 0.2, noise: Any = GEOMETRIC_NOISE, initial: Any = positive,
+    noise_offset: float = 0.0, domain: AbstractDomain = RING, **settings: Any,
+) -> Semilinear:  # fmt: skip
+    """Heat under noise in proportion to the field, ``dX = nu X_xx dt + (offset + X) dW`` (Ito).
+
+    The noise grows with the field. With ``noise_offset`` it is affine and does not vanish with it.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> sl.catalogue.geometric_heat(n_modes=5).state_noise
+        'proportional'
+    """
+    kind = "affine" if noise_offset else "proportional"
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    options |= {"state_noise": kind, "noise_offset": noise_offset}
+    return semilinear_on("geometric heat equation", domain, n_modes, {}, **options)
+
+
+@checked(EquationError)
+def parabolic_anderson(
+    n_modes: int = 15, *, nu: float = 0.2, noise: Any = ANDERSON_NOISE, **settings: Any
+) -> Semilinear:
+    """Parabolic Anderson model, ``dX = nu X_xx dt + X dW`` (Ito), with W white in space.
+
+    High and narrow peaks grow out of a flat field. W has the modes that are kept.
+    """
+    equation = geometric_heat(n_modes, nu=nu, noise=noise, **settings)
+    linear = dataclasses.replace(equation.linear, label="parabolic Anderson model")
+    return dataclasses.replace(equation, linear=linear)
+
+
+@checked(EquationError)
+def square_root_heat(
+    n_modes: int = 15, *, nu: float = 0.2, rate: float = 1.0, level: float = 1.0,
+    noise: Any = SQUARE_ROOT_NOISE, initial: Any = positive, domain: AbstractDomain = RING,
+    **settings: Any,
+) -> Semilinear:  # fmt: skip
+    """A density with immigration: ``dX = (nu X_xx + rate (level - X)) dt + sqrt(X) dW`` (Ito).
+
+    W is white in space; the noise is that of births and deaths. Keep it small: where the field of
+    finitely many modes is negative, there is no noise.
+    """
+    terms = {"1": rate * level, "u": -rate}
+    options = {"nu": nu, "noise": noise, "initial": initial, **settings}
+    label, kind = "square-root heat equation", "square_root"
+    return semilinear_on(label, domain, n_modes, terms, state_noise=kind, **options)
+
+
+@checked(EquationError)
 def fields_on(
     domain: AbstractDomain, n_modes: int, terms: Mapping[str, Mapping[str, float]], *,
     nu: Mapping[str, float], noise: Mapping[str, Any], initial: Mapping[str, Any], times: Any,
@@ -215,7 +279,7 @@ def _interleave(parts: Iterable[Array]) -> Array:
     return np.stack(list(parts), axis=1).ravel()
 
 
-@checked
+@checked(EquationError)
 def fitzhugh_nagumo(
     n_modes: int = 15, *, nu: float = 0.1, epsilon: float = 0.5, gamma: float = 0.5,
     beta: float = 0.1, noise: Any = ALLEN_CAHN_NOISE, recovery_noise: Any = RECOVERY_NOISE,
@@ -263,7 +327,7 @@ def seeds(x: Array, y: Array) -> Array:
     return sum(np.exp(-((x - a) ** 2 + (y - b) ** 2) / 32.0) for a, b in centres)  # type: ignore[return-value]
 
 
-@checked
+@checked(EquationError)
 def gray_scott(
     n_modes: int = 797, *, feed: float = 0.042, kill: float = 0.061, nu_u: float = 0.16,
     nu_v: float = 0.08, noise: Any = GRAY_SCOTT_NOISE, initial: Any = None,
@@ -321,6 +385,7 @@ __all__ = [
     "fisher_kpp",
     "fitzhugh_nagumo",
     "fractional_heat",
+    "geometric_heat",
     "gray_scott",
     "heat",
     "heat_on",
@@ -328,11 +393,13 @@ __all__ = [
     "nagumo",
     "neumann_heat",
     "ornstein_uhlenbeck",
+    "parabolic_anderson",
     "periodic_heat",
     "plane_ornstein_uhlenbeck",
     "rotating_sphere",
     "sphere_heat",
     "square_heat",
+    "square_root_heat",
 ]
 
 
@@ -354,7 +421,7 @@ def line_bump(x: np.ndarray) -> np.ndarray:
     return 10.0 * np.exp(-0.5 * (x / 0.8) ** 2)
 
 
-@checked
+@checked(EquationError)
 def heat(
     n_modes: int = 50,
     *,
@@ -385,7 +452,7 @@ def heat(
     )
 
 
-@checked
+@checked(EquationError)
 def ornstein_uhlenbeck(
     n_modes: int = 50, *, noise: Any = PAPER_NOISE, initial: Any = line_bump, kappa: float = 1.0
 ) -> SpectralSPDE:
@@ -409,31 +476,31 @@ def ornstein_uhlenbeck(
     )
 
 
-@checked
+@checked(EquationError)
 def fractional_heat(s: float = 0.5, n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """Heat equation with the fractional Laplacian: ``lambda_n = n^(2 s)``."""
     return heat(n_modes, s=s, **settings)
 
 
-@checked
+@checked(EquationError)
 def damped_heat(kappa: float = 1.0, n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """Heat equation with linear damping: ``lambda_n = kappa + n^2``."""
     return heat(n_modes, kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def neumann_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> SpectralSPDE:
     """Damped heat equation with insulated ends: ``lambda_n = kappa + (n - 1)^2``."""
     return heat(n_modes, boundary="neumann", kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def periodic_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> SpectralSPDE:
     """Damped heat equation on a ring of length pi: ``lambda = kappa + (2 k)^2``."""
     return heat(n_modes, boundary="periodic", kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def heat_on(
     domain: AbstractDomain,
     n_modes: int = 50,
@@ -457,31 +524,31 @@ def heat_on(
     )  # fmt: skip
 
 
-@checked
+@checked(EquationError)
 def square_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """`heat_on` the square ``(0, pi)^2`` with cold sides."""
     return heat_on(Box((0.0, np.pi), (0.0, np.pi)), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def disk_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """`heat_on` the unit disk with a cold rim."""
     return heat_on(Disk(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def sphere_heat(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     """`heat_on` the unit sphere."""
     return heat_on(Sphere(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE:
     """`heat_on` the weighted plane: ``A u = Laplace u - x . grad u - u``."""
     return heat_on(Plane(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def advection_diffusion_on(
     domain: AbstractDomain, n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0,
     nu: float = 1.0, noise: Any = PAPER_NOISE, initial: Any = "stationary",
@@ -504,7 +571,7 @@ def advection_diffusion_on(
     )  # fmt: skip
 
 
-@checked
+@checked(EquationError)
 def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     """`advection_diffusion_on` the unit sphere: fields drift east by ``speed`` radians per time.
 
@@ -513,7 +580,7 @@ def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     return advection_diffusion_on(Sphere(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def advection_diffusion(
     n_modes: int = 49, *, initial: Any = heat_bump, **settings: Any
 ) -> SpectralSPDE:
@@ -545,5 +612,6 @@ EQUATIONS = _by_name(
 )
 #: The semilinear ones by name.
 SEMILINEAR = _by_name(
-    *(allen_cahn, nagumo, fisher_kpp, burgers, kpz, allen_cahn_2d, fitzhugh_nagumo, gray_scott)
+    *(allen_cahn, nagumo, fisher_kpp, burgers, kpz, allen_cahn_2d, fitzhugh_nagumo, gray_scott),
+    *(geometric_heat, parabolic_anderson, square_root_heat),
 )

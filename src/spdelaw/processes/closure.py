@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spdelaw.processes.state_noise import AbstractStateNoise
 from spdelaw.processes.terms import Means, Polynomial, Reaction, derivative
 
 # ---------- Exponential Runge-Kutta steps for ``U' = -rate U + N(U)`` with a diagonal, stiff rate
@@ -105,13 +106,15 @@ def combine(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
 
 # ---------- Mean and covariance of a semilinear equation over a step, by Gaussian closure
 #
-# For ``dc = (-lambda c + F(c)) dt + dW``, ``Cov dW = q dt``, a Gaussian with mean m and covariance
-# P stays one to the order of the closure, and
+# For ``dc = (-lambda c + F(c)) dt + B(c) dW`` (Ito) a Gaussian with mean m and covariance P stays
+# one to the order of the closure, and
 #
-#     m' = -lambda m + E F(c),     P' = (J - lambda) P + P (J - lambda)' + q,     J = E dF/dc,
+#     m' = -lambda m + E F(c),     P' = (J - lambda) P + P (J - lambda)' + Q(m, P),   J = E dF/dc,
 #     C' = C (J - lambda)'         with C the covariance of the state at the start with c.
 #
-# The means are exact for polynomials. All three are ``U' = -rate U + N(U)`` with diagonal rates
+# Additive noise has the rate ``Q = diag(q)``; others are in `spdelaw.processes.state_noise`. The
+# means are exact for polynomials, and both moments where drift and noise are linear. All three are
+# ``U' = -rate U + N(U)`` with diagonal rates
 # ``lambda_i``, ``lambda_i + lambda_j`` and ``lambda_j``: one exponential Runge-Kutta step of order
 # 4 advances them together (`_exponential`); `_closure_gradient` has its exact gradients.
 #
@@ -140,13 +143,17 @@ class Closure:
         reaction: terms on the modes.
         coefficients: ``theta``, (n_terms,).
         rates: ``lambda``, (N,); may be negative.
-        noise: ``q``, (N,).
+        noise: ``q``, (N,), of the driving noise W.
+        state_noise: how the noise depends on the state; None for additive noise.
+        offset: ``gamma`` of affine noise.
     """
 
     reaction: Reaction
     coefficients: Array
     rates: Array
     noise: Array
+    state_noise: AbstractStateNoise | None = None
+    offset: float = 0.0
     _rules_by_step: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
 
     @functools.cached_property
@@ -249,15 +256,15 @@ def state_at(step: SubStep, stage: int) -> State:
 
 
 def _moment_slopes(closure: Closure, state: State) -> tuple[Stage, tuple[Array, Array, Array]]:
-    """``E F``, ``J P + P J' + q`` and ``C J'``."""
+    """``E F``, ``J P + P J' + Q(m, P)`` and ``C J'``."""
     r, (m, p, c), nothing = closure.reaction, state, np.zeros((1, 1, 1))
     n_batch, n = m.shape
     flat = None if p is None else p.reshape(-1, n * n)
     spread = {} if flat is None else {k: flat @ s.T for k, s in r.covariance_products.items()}
     means = Means(r.at_points(m), spread)
-    drift, noise = r.project(means.of(closure.total), (n_batch,)), np.diag(closure.noise)
-    if p is None:
-        return Stage(state, means, None), (drift, noise[None], nothing)
+    drift, noise = r.project(means.of(closure.total), (n_batch,)), _noise_rate(closure, m, p)
+    if p is None or not r.features:
+        return Stage(state, means, None), (drift, noise, nothing)
     jacobian = np.zeros((n_batch, n, n))
     for j, products in r.jacobian_products.items():
         slope = np.broadcast_to(means.of(closure.first[j]), (n_batch, len(products)))
@@ -266,6 +273,13 @@ def _moment_slopes(closure: Closure, state: State) -> tuple[Stage, tuple[Array, 
     spreading = growth + growth.transpose(0, 2, 1) + noise
     turned = nothing if c is None else c @ jacobian.transpose(0, 2, 1)
     return Stage(state, means, jacobian), (drift, spreading, turned)
+
+
+def _noise_rate(closure: Closure, mean: Array, covariance: Array | None) -> Array:
+    """``Q(m, P)``, (B or 1, N, N)."""
+    if closure.state_noise is None:
+        return np.diag(closure.noise)[None]
+    return closure.state_noise.rate(closure.noise, closure.offset, mean, covariance)
 
 
 # ---------- Gradients of the Gaussian closure by reverse differentiation of its steps
@@ -291,6 +305,7 @@ class Pulled(NamedTuple):
         rate: by ``lambda``, (B, N).
         noise: by ``q``, (B, N).
         coefficient: by ``theta``, (B, n_terms).
+        offset: by ``gamma``, (B,).
     """
 
     mean: Array
@@ -298,6 +313,7 @@ class Pulled(NamedTuple):
     rate: Array
     noise: Array
     coefficient: Array
+    offset: Array
 
 
 def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
@@ -309,28 +325,32 @@ def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
         by: gradient by mean, covariance (symmetric) and, where there is one, cross-covariance.
     """
     n_batch, n = by.mean.shape
-    rate, noise = np.zeros((2, n_batch, n))
-    theta = np.zeros((n_batch, len(closure.coefficients)))
+    numbers = Pulled(
+        by.mean,
+        by.covariance,
+        np.zeros((n_batch, n)),
+        np.zeros((n_batch, len(closure.noise))),
+        np.zeros((n_batch, len(closure.coefficients))),
+        np.zeros(n_batch),
+    )
     for step in reversed(tape):
-        by = _pull_step(closure, step, by, rate, noise, theta)
+        by = _pull_step(closure, step, by, numbers)
     m, p, c = by
     if c is not None:  # the cross-covariance starts as the covariance
         p = p + 0.5 * (c + c.transpose(0, 2, 1))
-    return Pulled(m, p, rate, noise, theta)
+    return numbers._replace(mean=m, covariance=p)
 
 
-def _pull_step(
-    closure: Closure, step: SubStep, by: Moments, rate: Array, noise: Array, theta: Array
-) -> Moments:
+def _pull_step(closure: Closure, step: SubStep, by: Moments, numbers: Pulled) -> Moments:
     """Gradients at the end of a sub-step become those at its start; parameters are added to."""
-    nothing = np.zeros(1)
+    nothing, has_cross = np.zeros(1), by.cross is not None
     start = [np.zeros((1, 1, 1)) if value is None else value for value in step.start]
     by_start: list[Array] = [nothing] * 3
     by_slopes: list[list[Array]] = [[nothing] * STAGES for _ in range(3)]
     for i in range(STAGES, -1, -1):
         if i < STAGES:
             of_stage = [slopes[i] for slopes in by_slopes]
-            by = _pull_slope(closure, step.stages[i], of_stage, noise, theta)
+            by = _pull_slope(closure, step.stages[i], of_stage, numbers)
         for k, (rule, gradient) in enumerate(zip(step.rules, by, strict=True)):
             if gradient is None:
                 continue
@@ -339,24 +359,29 @@ def _pull_step(
                 by_slopes[k][j] = by_slopes[k][j] + weight * gradient
             if i:
                 by_rate = combine(rule.slope, i, start[k], step.slopes[k])
-                rate += RATE_FACTOR[k] * np.einsum(RATE_SUM[k], gradient, by_rate)
-    return Moments(by_start[0], by_start[1], None if by.cross is None else by_start[2])
+                numbers.rate[:] += RATE_FACTOR[k] * np.einsum(RATE_SUM[k], gradient, by_rate)
+    return Moments(by_start[0], by_start[1], by_start[2] if has_cross else None)
 
 
-def _pull_slope(
-    closure: Closure, stage: Stage, by: list[Array], noise: Array, theta: Array
-) -> Moments:
+def _pull_slope(closure: Closure, stage: Stage, by: list[Array], numbers: Pulled) -> Moments:
     """Pull-back of the slopes of a stage."""
     r, (state, means, jacobian) = closure.reaction, stage
-    (_, covariance, cross), (by_drift, by_spreading, by_turned) = state, by
+    (mean, covariance, cross), (by_drift, by_spreading, by_turned) = state, by
     n_batch, n = by_drift.shape
-    noise += np.einsum("bii->bi", by_spreading)
     by_value = by_drift @ r.analysis.T
     by_first: dict[int, Array] = {}
     m, p, c = np.zeros((n_batch, n)), np.zeros((n_batch, n, n)), None
+    if closure.state_noise is None:
+        numbers.noise[:] += np.einsum("bii->bi", by_spreading)
+    else:
+        q, gamma = closure.noise, closure.offset
+        pulled = closure.state_noise.pull_back(q, gamma, mean, covariance, by_spreading)
+        m, p = m + pulled.mean, p + pulled.covariance
+        numbers.noise[:] += pulled.noise
+        numbers.offset[:] += pulled.offset
     if jacobian is not None:
         half = by_spreading @ jacobian
-        p = half + half.transpose(0, 2, 1)
+        p = p + half + half.transpose(0, 2, 1)
         by_jacobian = 2.0 * (by_spreading @ covariance)
         if cross is not None and by_turned.ndim == 3:
             by_jacobian += by_turned.transpose(0, 2, 1) @ cross
@@ -369,9 +394,9 @@ def _pull_slope(
                 by_pair = by_pair + by_slope * means.of(closure.third[i, j, k])
             p += ((0.5 if j == k else 1.0) * by_pair @ products).reshape(-1, n, n)
     for t, g in enumerate(r.polynomials):
-        theta[:, t] += (by_value * means.of(g)).sum(1)
+        numbers.coefficient[:, t] += (by_value * means.of(g)).sum(1)
         for j, by_slope in by_first.items():
-            theta[:, t] += (by_slope * means.of(derivative(g, j))).sum(1)
+            numbers.coefficient[:, t] += (by_slope * means.of(derivative(g, j))).sum(1)
     for j, operator in r.operators.items():
         by_point = by_value * means.of(closure.first[j])
         for k, by_slope in by_first.items():

@@ -303,10 +303,16 @@ def recurse(state: Array, noise: Array, rule: Steps) -> Array:
 #
 # ``semi_implicit`` is ``(1 + lambda dt) c_{t+1} = c_t + dt F(c_t) + sqrt(q dt) N(0, 1)`` from a
 # time to the next, the scheme of SPDEBench: its fields follow the scheme and not the equation.
+#
+# Noise that depends on the state takes the splitting of `Reacting.multiplied`. Its moves are those
+# of the noise itself, half of whose increments stiff modes forget, so a larger one ends the
+# doubling: the error of the law is about its square.
 
 
 #: Root mean square move of a step, relative to the noise of each mode, that ends the doubling.
 TOLERANCE = 1e-2
+#: The same of noise that depends on the state.
+STATE_NOISE_TOLERANCE = 0.1
 #: Paths and times that decide on the number of sub-steps.
 PILOT_PATHS, PILOT_TIMES = 4, 50
 #: Most sub-steps of one step.
@@ -323,6 +329,9 @@ class SemilinearPaths(Paths):
     @property
     def noise_shape(self) -> tuple[int, ...]:
         """One number per mode, or two for each sub-step."""
+        noise = self.equation.dynamics.amplitude
+        if noise is not None:
+            return (self.n_steps, noise.n_drivers)
         per_step = (2 * self.n_steps,) if self.scheme == "exact" else ()
         return (*per_step, self.equation.n_modes)
 
@@ -357,6 +366,8 @@ class SemilinearPaths(Paths):
         With fewer sub-steps than the normals have, theirs are summed up.
         """
         e, drawn = self.equation, self.n_steps
+        if e.dynamics.amplitude is not None:
+            return functools.partial(self._multiplied, n_steps=n_steps)
         if self.scheme == "semi_implicit":
             return self._semi_implicit
         decay, variance = e.dynamics.half_step(dt / drawn)
@@ -373,6 +384,13 @@ class SemilinearPaths(Paths):
 
         return strang
 
+    def _multiplied(self, state: Array, dt: float, noise: Array, n_steps: int) -> Array:
+        """A step under noise that depends on the state; the normals of finer steps are summed."""
+        paths, drawn, n_drivers = noise.shape
+        z = noise.reshape(paths, n_steps, drawn // n_steps, n_drivers).sum(2)
+        z = z.transpose(1, 0, 2) * np.sqrt(n_steps / drawn)
+        return self.equation.dynamics.multiplied(state, dt, z)
+
     def _semi_implicit(self, state: Array, dt: float, noise: Array) -> Array:
         d = self.equation.dynamics
         kick = np.sqrt(d.noise * dt) * noise
@@ -383,8 +401,13 @@ class SemilinearPaths(Paths):
         if self.return_noise:
             expected, fix = "False for a semilinear equation", "leave it out"
             raise InputError("return_noise", expected=expected, got="True", fix=fix)
+        has_state_noise = self.equation.dynamics.amplitude is not None
+        if has_state_noise and self.scheme == "semi_implicit":
+            expected, fix = "'exact' for noise that depends on the state", "leave scheme out"
+            raise InputError("scheme", expected=expected, got=repr(self.scheme), fix=fix)
+        tolerance = STATE_NOISE_TOLERANCE if has_state_noise else TOLERANCE
         n, error = 1, 0.0 if self.scheme == "semi_implicit" else np.inf
-        while error > TOLERANCE:
+        while error > tolerance:
             n *= 2
             if n > MAX_SUBSTEPS:
                 raise _divergence_error(self.equation.terms)
@@ -401,11 +424,20 @@ class SemilinearPaths(Paths):
             for k in np.flatnonzero(steps):
                 dt = float(steps[k])
                 fine, half = (self._step_rule(dt, n) for n in (self.n_steps, self.n_steps // 2))
+                scale = self._noise_of_step(state, dt)
                 coarse, state = half(state, dt, noise[:, k]), fine(state, dt, noise[:, k])
-                scale = self.linear.dynamics.over(steps[[k]]).covariance[0]
                 squares.append((((state - coarse) ** 2)[:, scale > 0] / scale[scale > 0]).mean())
         error = float(np.sqrt(np.mean(squares))) if squares else 0.0
         return error if np.isfinite(error) else np.inf
+
+    def _noise_of_step(self, state: Array, dt: float) -> Array:
+        """Variance of each mode after a step; of states that it depends on, their mean; (N,)."""
+        dynamics = self.equation.dynamics
+        if dynamics.amplitude is None:
+            return np.asarray(self.linear.dynamics.over(np.array([dt])).covariance[0])
+        none = np.zeros((*state.shape, state.shape[-1]))
+        covariance = dynamics.moments(np.array(state), none, 0.0, dt).covariance
+        return np.einsum("pii->i", covariance) / len(state)
 
 
 def _divergence_error(terms: Mapping[str, float]) -> ConvergenceError:
@@ -492,7 +524,7 @@ def simulate(
 ) -> xr.DataArray | xr.Dataset: ...  # fmt: skip
 
 
-@checked
+@checked()
 def simulate(
     equation: SpectralSPDE | Semilinear,
     n_paths: int,

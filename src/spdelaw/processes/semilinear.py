@@ -1,4 +1,4 @@
-"""Semilinear SPDEs with additive noise, and the dynamics of their modes."""
+"""Semilinear SPDEs with additive or state-dependent noise, and the dynamics of their modes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spdelaw.checks import numbers
+from spdelaw.checks import numbers, one_of
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import EquationError
 from spdelaw.processes.closure import Closure, Moments, advance, pull_back
 from spdelaw.processes.linear import Dynamics, Step, step_by_groups, transition
+from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.spde import SpectralSPDE, in_html
+from spdelaw.processes.state_noise import STATE_NOISES, AbstractStateNoise, bind_state_noise
 from spdelaw.processes.terms import Means, Reaction, bound, check_names, flat_terms
 
 # ---------- Semilinear dynamics of the modes, by Gaussian closure or by Strang steps
@@ -31,15 +33,19 @@ LARGEST_CHANGE = 0.6
 MOST_SUBSTEPS = 64
 #: A draw takes at least so many Strang steps, and so many for each sub-step of the closure.
 FEWEST_STRANG, STRANG_PER_SUBSTEP = 8, 4
-#: Names of the rates, the noise and the coefficients, in this order.
-PARAMETERS = ("eigenvalue", "noise_variance", "coefficient")
+#: Names of the rates, the noise, the coefficients and the constant part of affine noise, in the
+#: order of `Pulled`, and the fields of `Reacting` that hold them.
+PARAMETERS = ("eigenvalue", "noise_variance", "coefficient", "noise_offset")
+NUMBERS = ("rates", "noise", "coefficients", "noise_offset")
 #: Stands for zero where one divides by the size of a field.
 TINY = 1e-300
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reacting(Dynamics):
-    """``dc = (-lambda c + F(c)) dt + dW``, ``F_n(c) = sum_t theta_t <g_t(u), h_n>``.
+    """``dc = (-lambda c + F(c)) dt + B(c) dW``, ``F_n(c) = sum_t theta_t <g_t(u), h_n>``.
+
+    The equation is in the sense of Ito.
 
     Args:
         domain: where the modes live.
@@ -48,6 +54,9 @@ class Reacting(Dynamics):
         rates: ``lambda``, (N,); may be negative, where the reaction pulls back.
         noise: ``q``, (N,), with ``Cov dW = q dt``.
         n_steps: sub-steps of the closure; by default as many as the reaction at each mean is fast.
+        state_noise: "none" (additive), "proportional" (``X dW``), "affine" (``(gamma + X) dW``),
+            "square_root" (``sqrt(X) dW``), or operators ``B_l``, (L, N, N), with noise (L,).
+        noise_offset: ``gamma`` of affine noise.
     """
 
     domain: AbstractDomain
@@ -56,14 +65,19 @@ class Reacting(Dynamics):
     rates: Array
     noise: Array
     n_steps: int | None = None
+    state_noise: str | Array = "none"
+    noise_offset: float = 0.0
     reaction: Reaction = dataclasses.field(init=False, repr=False)
+    amplitude: AbstractStateNoise | None = dataclasses.field(init=False, repr=False)
     name: ClassVar[str] = "semilinear"
     positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
     moves_steps_together: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Bind the terms to the modes."""
+        """Bind the terms and the noise to the modes."""
         object.__setattr__(self, "reaction", bound(self.terms, self.domain, self.n_modes))
+        amplitude = bind_state_noise(self.state_noise, self.domain, self.n_modes)
+        object.__setattr__(self, "amplitude", amplitude)
 
     @property
     def n_modes(self) -> int:
@@ -72,22 +86,45 @@ class Reacting(Dynamics):
 
     @property
     def parameters(self) -> dict[str, Array]:
-        """``lambda`` and ``q`` of each mode and ``theta`` of each term, by name."""
-        numbers = self.rates, self.noise, self.coefficients
-        return dict(zip(PARAMETERS, numbers, strict=True))
+        """``lambda`` and ``q`` of each mode, ``theta`` of each term and ``gamma``, by name."""
+        numbers = (getattr(self, name) for name in NUMBERS)
+        out = dict(zip(PARAMETERS, numbers, strict=True))
+        if self.state_noise_kind != "affine":
+            del out["noise_offset"]
+        return out
+
+    @property
+    def state_noise_kind(self) -> str:
+        """The word for the noise, "operators" for operators of the user's own."""
+        return self.state_noise if isinstance(self.state_noise, str) else "operators"
+
+    @property
+    def noise_operators(self) -> tuple[Array, Array, Array]:
+        """``B_l`` (L, N, N), ``gamma b_l`` (L, N) and ``q_l`` (L,) of noise linear in the state.
+
+        The noise is ``sum_l sqrt(q_l) (B_l c + gamma b_l) dw_l``; additive noise has ``B_l = 0``.
+        """
+        if self.amplitude is None:
+            n = self.n_modes
+            return np.zeros((n, n, n)), np.eye(n), self.noise
+        constants = self.noise_offset * self.amplitude.constants
+        return self.amplitude.operators, constants, self.noise
 
     def with_parameters(self, values: Mapping[str, Array]) -> Reacting:
         """The same with other numbers, by name; the terms stay bound to the modes."""
         out = copy.copy(self)
         out.__dict__.pop("closure", None)
-        for field, name in zip(("rates", "noise", "coefficients"), PARAMETERS, strict=True):
-            object.__setattr__(out, field, values[name])
+        for field, name in zip(NUMBERS, PARAMETERS, strict=True):
+            if name in values:
+                object.__setattr__(out, field, values[name])
         return out
 
     @functools.cached_property
     def closure(self) -> Closure:
         """The same as numbers that move Gaussians."""
-        return Closure(self.reaction, self.coefficients, self.rates, self.noise)
+        offset = float(self.noise_offset)
+        noise = self.noise, self.amplitude, offset
+        return Closure(self.reaction, self.coefficients, self.rates, *noise)
 
     def drift(self, state: Array) -> Array:
         """``-lambda c + F(c)``; (..., N)."""
@@ -118,7 +155,7 @@ class Reacting(Dynamics):
             by_states = (by[0].reshape(means.shape), *(x.reshape(spreads.shape) for x in by[1:]))
             by_mean, by_covariance, numbers = step.pull_back(*by_states)  # type: ignore[misc]
             lead = mean.shape[:-1]
-            by_number = {name: x.reshape(*lead, *x.shape[1:]) for name, x in numbers.items()}
+            by_number = {name: x.reshape((*lead, *x.shape[1:])) for name, x in numbers.items()}
             return by_mean.reshape(mean.shape), by_covariance.reshape(covariance.shape), by_number
 
         spread, cross = (x.reshape(covariance.shape) for x in step[1:3])
@@ -140,6 +177,10 @@ class Reacting(Dynamics):
             flat = np.reshape(state, (-1, self.n_modes))
             most = int(substeps(self.closure, flat, dt).max())
             n_steps = max(FEWEST_STRANG, STRANG_PER_SUBSTEP * most)
+        if self.amplitude is not None:
+            shape = (n_steps, *np.shape(state)[:-1], self.amplitude.n_drivers)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.multiplied(state, dt, generator.standard_normal(shape))
         decay, variance = self.half_step(dt / n_steps)
         noise = np.sqrt(variance) * generator.standard_normal((2 * n_steps, *np.shape(state)))
         with np.errstate(over="ignore", invalid="ignore"):  # a state that ran away is not finite
@@ -161,8 +202,26 @@ class Reacting(Dynamics):
             state = decay * state + noise[k + 1]
         return state
 
+    def multiplied(self, state: Array, dt: float, normals: Array) -> Array:
+        """State after ``dt`` under noise that depends on it, by symmetric splitting.
+
+        Half the reaction, half a linear step, the noise, half a linear step, half the reaction:
+        strong order 1 and weak order 2 (square root: 1/2 and 1). In each mode the noise has the
+        deviation that it would have at a constant rate, ``((1 - e^(-2 z)) / (2 z))^(1/2)`` with
+        ``z = lambda h``. ``normals`` (n, ..., n_drivers) are those of the n sub-steps.
+        """
+        h = dt / len(normals)
+        decay, size = np.exp(-0.5 * self.rates * h), np.sqrt(decay_mean(2.0 * self.rates * h))
+        for z in normals:
+            state = decay * self.react(state, 0.5 * h)
+            noise = self.amplitude.draw(self.noise, self.noise_offset, state, z, h)  # type: ignore[union-attr]
+            state = self.react(decay * state + size * noise, 0.5 * h)
+        return state
+
     def react(self, state: Array, h: float) -> Array:
         """``c' = F(c)`` over h by the classical Runge-Kutta method."""
+        if not self.terms:
+            return state
         f = functools.partial(self.reaction.drift, self.closure.total)
         k1 = f(state)
         k2 = f(state + 0.5 * h * k1)
@@ -172,7 +231,10 @@ class Reacting(Dynamics):
 
     def leading(self, n: int) -> Reacting:
         """The first modes; what later ones do to them is cut."""
-        return dataclasses.replace(self, rates=self.rates[:n], noise=self.noise[:n])
+        noise, kind = self.noise[:n], self.state_noise
+        if not isinstance(kind, str):
+            noise, kind = self.noise, kind[:, :n, :n]
+        return dataclasses.replace(self, rates=self.rates[:n], noise=noise, state_noise=kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Arrays of numbers, names of the terms, and the domain by its own description."""
@@ -181,6 +243,8 @@ class Reacting(Dynamics):
             "domain": self.domain.to_dict() | tables,
             "terms": list(self.terms),
             **{key: getattr(self, key) for key in ("coefficients", "rates", "noise")},
+            "state_noise": self.state_noise,
+            "noise_offset": float(self.noise_offset),
         }
 
     @classmethod
@@ -190,13 +254,15 @@ class Reacting(Dynamics):
         coefficients, rates, noise = (
             np.asarray(d[key], float) for key in ("coefficients", "rates", "noise")
         )
-        names = tuple(map(str, d["terms"]))
-        if coefficients.shape != (len(names),) or rates.shape != noise.shape or rates.ndim != 1:
+        names, kind = tuple(map(str, d["terms"])), d.get("state_noise", "none")
+        n_noises = len(rates) if isinstance(kind, str) else len(kind)
+        if coefficients.shape != (len(names),) or noise.shape != (n_noises,) or rates.ndim != 1:
             expected = "a coefficient per term, a rate and a noise per mode"
             got = f"{len(names)} terms, shapes {coefficients.shape}, {rates.shape}, {noise.shape}"
             fix = "write it with to_dict()"
             raise EquationError("dynamics", expected=expected, got=got, fix=fix)
-        return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise)
+        more = {"state_noise": kind, "noise_offset": float(d.get("noise_offset", 0.0))}
+        return cls(domain_from_dict(d["domain"]), names, coefficients, rates, noise, **more)
 
 
 def closure_step(
@@ -223,35 +289,44 @@ def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
 
 
 def reaction_rate(closure: Closure, states: Array) -> Array:
-    """Largest ``|df/du|`` over the points of each state; (B,).
+    """Largest ``|df/du|`` over the points of each state, and the speed of the noise; (B,).
 
     A derivative counts with the typical wavenumber of the states.
     """
     r, states = closure.reaction, np.atleast_2d(states)
-    at = r.at_points(states)
+    at, noise = r.at_points(states), closure.state_noise
+    speed = 0.0 if noise is None else noise.speed(closure.noise)
     if not at:
-        return np.zeros(len(states))
+        return np.full(len(states), speed)
     means = Means(at, {})
     size = np.sqrt((states**2).sum(1).mean() / r.volume)
     rate = np.zeros((len(states), next(iter(at.values())).shape[1]))
     for j, values in at.items():
         wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
         rate += wavenumber * np.abs(means.of(closure.first[j]))
-    return rate.max(1)
+    return np.maximum(rate.max(1), speed)
 
 
-# ---------- Semilinear SPDEs with additive noise: a linear equation plus a polynomial of the field
+# ---------- Semilinear SPDEs: a linear equation plus a polynomial of the field, and its noise
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Semilinear:
-    """``dX = (A X + sum_t theta_t g_t(X)) dt + dW`` on the modes of a domain.
+    """``dX = (A X + sum_t theta_t g_t(X)) dt + B(X) dW`` on the modes of a domain.
+
+    The noise is additive, ``B = 1``, or depends on the state, always in the sense of Ito; an
+    equation in the sense of Stratonovich has the drift `ito_correction` in addition.
 
     Args:
-        linear: the linear part, its noise and its initial state; modes not coupled.
+        linear: the linear part, the noise W and the initial state; modes not coupled.
         terms: coefficient ``theta_t`` by the name of each term: "1", "u", "u^2", "u^3", "u u_x",
             "u_x^2", "|grad u|^2", or a polynomial of your own such as "u - u^3". Of several fields
             (`spdelaw.Fields`) by field, ``{"u": {"u": 1.0, "v": -1.0}, "v": {"u": 0.5}}``.
+        state_noise: "none" (additive), "proportional" (``X dW``), "affine"
+            (``(noise_offset + X) dW``), "square_root" (``sqrt(X) dW``, W white in space), or
+            operators ``B_l``, (L, n_modes, n_modes), for ``sum_l sqrt(q_l) B_l X dw_l`` with the
+            first L numbers of the noise.
+        noise_offset: constant part of affine noise, in units of the field.
 
     Products are exact on the modes that are kept (dealiased); derivatives need an `Interval` or a
     `Box`, polynomials of u any domain.
@@ -267,10 +342,14 @@ class Semilinear:
         >>> equation = sl.Semilinear(heat, {"u": 1.0, "u^3": -1.0})
         >>> equation.parameters["coefficient"]
         array([ 1., -1.])
+        >>> sl.Semilinear(heat, state_noise="proportional").dynamics.state_noise
+        'proportional'
     """
 
     linear: SpectralSPDE
-    terms: Mapping[str, float]
+    terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    state_noise: str | Array = "none"
+    noise_offset: float = 0.0
     dynamics: Reacting = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -287,9 +366,45 @@ class Semilinear:
             terms = flat_terms(terms, self.domain.names)
         names, values = _checked(terms)
         object.__setattr__(self, "terms", dict(zip(names, values, strict=True)))
-        rates, noise = self.linear.eigenvalues, self.linear.noise_variance
-        dynamics = Reacting(self.domain, names, np.array(values), rates, noise)
+        rates, noise = self.linear.eigenvalues, self._checked_noise()
+        more = {"state_noise": self.state_noise, "noise_offset": float(self.noise_offset)}
+        dynamics = Reacting(self.domain, names, np.array(values), rates, noise, **more)  # type: ignore[arg-type]
         object.__setattr__(self, "dynamics", dynamics)
+
+    def _checked_noise(self) -> Array:
+        """Spectrum of W; of several operators as many numbers as there are operators."""
+        q, kind = self.linear.noise_variance, self.state_noise
+        if not isinstance(kind, str):
+            kind = numbers(kind)
+            object.__setattr__(self, "state_noise", kind)
+            if len(np.atleast_1d(kind)) > len(q):
+                expected, got = f"at most {len(q)} operators", str(len(kind))
+                fix = "use more modes, whose noise drives them"
+                raise EquationError("state_noise", expected=expected, got=got, fix=fix)
+            return q[: len(np.atleast_1d(kind))]
+        one_of("state_noise", kind, STATE_NOISES)
+        if kind == "square_root" and np.ptp(q) > 0:
+            expected = "noise that is white in space, whose rate is linear in the field"
+            got = "a spectrum that is not: the covariance of sqrt(X) dW is then no moment of X"
+            fix = "pass noise=sl.White(...)"
+            raise EquationError("noise", expected=expected, got=got, fix=fix)
+        if not np.isfinite(self.noise_offset) or (self.noise_offset and kind != "affine"):
+            expected, got = "a finite number beside state_noise='affine'", repr(self.noise_offset)
+            fix = "pass state_noise='affine', or leave noise_offset out"
+            raise EquationError("noise_offset", expected=expected, got=got, fix=fix)
+        return q
+
+    @property
+    def ito_correction(self) -> tuple[Array, Array]:
+        """Drift that makes the Ito equation one in the sense of Stratonovich.
+
+        ``sum_l q_l B_l (B_l c + gamma b_l) / 2`` as a matrix (N, N) and a constant (N,); zero for
+        additive noise.
+        """
+        d, n = self.dynamics, self.n_modes
+        if d.amplitude is None:
+            return np.zeros((n, n)), np.zeros(n)
+        return d.amplitude.correction(d.noise, d.noise_offset)
 
     # -- what it shares with its linear part --------------------------------------------
 
@@ -322,11 +437,7 @@ class Semilinear:
     @property
     def parameters(self) -> dict[str, Array]:
         """``lambda`` and ``q`` of each mode and ``theta`` of each term, by name."""
-        return {
-            "eigenvalue": self.linear.eigenvalues,
-            "noise_variance": self.linear.noise_variance,
-            "coefficient": np.array(list(self.terms.values())),
-        }
+        return self.dynamics.parameters
 
     @property
     def reaction(self) -> Reaction:
@@ -342,13 +453,24 @@ class Semilinear:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain description (JSON types only) that `from_dict` turns back into an equal one."""
-        return {"kind": "semilinear", "linear": self.linear.to_dict(), "terms": dict(self.terms)}
+        out: dict[str, Any] = {
+            "kind": "semilinear",
+            "linear": self.linear.to_dict(),
+            "terms": dict(self.terms),
+        }
+        if self.dynamics.amplitude is not None:
+            kind = self.state_noise
+            out["state_noise"] = kind if isinstance(kind, str) else kind.tolist()
+            out["noise_offset"] = float(self.noise_offset)
+        return out
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Semilinear:
         """Equation from the plain description of `to_dict`."""
         try:
-            return cls(SpectralSPDE.from_dict(description["linear"]), description["terms"])
+            more = {k: description[k] for k in ("state_noise", "noise_offset") if k in description}
+            linear = SpectralSPDE.from_dict(description["linear"])
+            return cls(linear, description["terms"], **more)
         except (KeyError, TypeError) as error:
             expected = "the plain description of Semilinear.to_dict()"
             got, fix = f"{type(error).__name__}: {error}", "write it with to_dict()"
@@ -366,7 +488,16 @@ class Semilinear:
         """The linear part, then the terms."""
         shown = " ".join(f"{value:+.4g} {name}" for name, value in self.terms.items())
         text = repr(self.linear).replace("SpectralSPDE", "Semilinear", 1)
-        return text.replace("dX = A X dt", "dX = (A X + f(X)) dt", 1) + f"\n  f(u)    {shown}"
+        if self.terms:
+            text = text.replace("dX = A X dt", "dX = (A X + f(X)) dt", 1) + f"\n  f(u)    {shown}"
+        if self.dynamics.amplitude is not None:
+            text = text.replace("+ dW", f"+ {self._noise_text()} (Ito)", 1)
+        return text
+
+    def _noise_text(self) -> str:
+        offset = f"({self.noise_offset:.4g} + X) dW"
+        words = {"proportional": "X dW", "affine": offset, "square_root": "sqrt(X) dW"}
+        return words.get(self.dynamics.state_noise_kind, f"{len(self.state_noise)} operators on X")
 
     def _repr_html_(self) -> str:
         """The same with a table, for notebooks."""

@@ -59,7 +59,7 @@ def _shorten(v: Array) -> str:
 # ---------- A linear SPDE with additive noise, diagonal in the domain's basis or not
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpectralSPDE:
     """``dX = A (X - m) dt + F dt + dW`` on the first ``n_modes`` modes of a domain.

@@ -95,7 +95,7 @@ def require_report() -> None:
     optional("jinja2", "the report", "report")
 
 
-@checked
+@checked()
 def write_report(
     path: str | Path,
     laws: Law | Mapping[str, Law],

@@ -82,16 +82,16 @@ def transitions(coefficients: Array, times: Array) -> Transitions:
 
 def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     """Log-likelihood and score of each transition; NaN where a covariance is not positive."""
-    shape = data.before.shape
-    value, rate, noise = np.empty(shape[0]), np.empty(shape), np.empty(shape)
-    coefficient = np.empty((shape[0], len(closure.coefficients)))
+    n, shape = len(data.before), data.before.shape
+    value, rate, noise = np.empty(n), np.empty(shape), np.empty((n, len(closure.noise)))
+    coefficient, offset = np.empty((n, len(closure.coefficients))), np.empty(n)
     for rows, error, covariance, tape in _prediction_errors(closure, data, n_steps):
         with np.errstate(over="ignore", invalid="ignore"):
             value[rows], by = gaussian(error, covariance)
             pulled = pull_back(closure, tape, by)
-        rate[rows], noise[rows], coefficient[rows] = pulled[2:]
+        rate[rows], noise[rows], coefficient[rows], offset[rows] = pulled[2:]
     by_number = {"eigenvalue": rate, "noise_variance": noise, "coefficient": coefficient}
-    return Scores(value, by_number)
+    return Scores(value, by_number | {"noise_offset": offset})
 
 
 def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:

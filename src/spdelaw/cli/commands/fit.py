@@ -117,7 +117,7 @@ def fit_command(
     settings |= terms | engine_options | (engine_option or {})
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
     settings |= {"level": level, "bootstrap": bootstrap, "seed": seed}
-    source = data.read(std)
+    source = data.read(std, climate=not {"terms", "state_noise"}.intersection(settings))
     chosen = source.choose_domain(patterns=True)
     if target is None:
         show_plan(output, file, source, chosen, modes)
@@ -235,7 +235,7 @@ def discover_command(
     settings, std = _model_words(model, data.file)
     settings |= {"noise": noise, "level": level, "bootstrap": bootstrap, "seed": seed}
     settings |= {} if library is None else {"library": library}
-    source = data.read(std)
+    source = data.read(std, climate=False)
     chosen = source.choose_domain()
     settings["prepare"] = source.preparation
     with output.busy(f"choosing terms of {data.file}"), warn_once(output):

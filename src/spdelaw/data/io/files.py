@@ -142,7 +142,7 @@ def _ragged_index(dataset: xr.Dataset) -> tuple[str, str, np.ndarray] | None:
 _LOCK = threading.RLock()
 
 
-@checked
+@checked()
 def read(
     path: str | Path,
     variable: str | None = None,
@@ -295,7 +295,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     return from_table(source, **columns.given).to_dataset(), notes
 
 
-@checked
+@checked()
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
     """Write fields to a NetCDF file (.nc, .nc4, .h5), a Zarr directory (.zarr) or a table.
 

@@ -387,7 +387,7 @@ class Columns(NamedTuple):
         return {k: v for k, v in self.given.items() if k in ("lon", "lat", "x", "y")}
 
 
-@checked
+@checked()
 def from_table(
     table: Any,
     *,
@@ -601,7 +601,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
 # ---------- Fields and results as a table, the inverse of `from_table`
 
 
-@checked
+@checked()
 def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
     """Table with one row per place and time, the inverse of `from_table`.
 

@@ -126,7 +126,7 @@ class Filled(NamedTuple):
     trials: list[Trial]
 
 
-@checked
+@checked()
 def fill_record(
     data: Any,
     domain: AbstractDomain | None = None,

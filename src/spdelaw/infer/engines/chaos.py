@@ -51,7 +51,7 @@ BIASED_NOTE = (
 )
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Chaos(Engine):
     """The paper's expansion in chaos coordinates, with its exact posterior.

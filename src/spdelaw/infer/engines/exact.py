@@ -296,7 +296,7 @@ VARIANCE_TOLERANCE, MOST_ROUNDS = 1e-3, 25
 VARIANCE_FLOOR = 1e-10
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Exact(Engine):
     """Maximum of the likelihood itself, without truncation or sampling.
