@@ -65,7 +65,7 @@ class DataOptions(NamedTuple):
         dims = dims_of(domain)
         if self.along is not None and len(dims) > 1:
             expected = "a domain with one spatial dim"
-            fix = "leave --along out; --average DIM removes a dim that is too many"
+            fix = "remove --along; --average DIM averages over a surplus dim"
             raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
         may_be_fields = not given and self.along is None
         if may_be_fields and any(

@@ -236,7 +236,7 @@ def required_target(out: Path | None, file: Path, ending: str) -> Path:
     if out is None:
         name = file.name.split(".")[0] + ending
         fix = f"pass --out {name}, or --dry-run to see what would be done"
-        raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
+        raise InputError("--out", expected="the name of the output", got="nothing", fix=fix)
     return out
 
 
@@ -250,7 +250,7 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
         fix = f"mkdir -p '{path.parent}'"
         raise FileError(option, expected="an existing folder", got=str(path.parent), fix=fix)
     if not os.access(path.parent, os.W_OK):
-        expected, got = "a folder that can be written to", str(path.parent)
+        expected, got = "a writable folder", str(path.parent)
         raise FileError(option, expected=expected, got=got, fix="choose another folder")
     check_size(path, SMALLEST_RESULT)
     if not (path.exists() or path.is_symlink()):
@@ -262,7 +262,7 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
     is_kind = path.is_dir() if is_store else path.is_file()
     if not is_kind or (not endings and path.is_symlink()):
         kind = f"a {path.suffix} file" if endings else "a law"
-        expected, got = f"{kind} for --force to replace", f"{path}, which is something else"
+        expected, got = f"{kind} for --force to replace", f"{path}, which spdelaw did not write"
         raise FileError(option, expected=expected, got=got, fix="choose another name")
     if is_store:
         from spdelaw.data.io import zarr

@@ -113,7 +113,7 @@ class Climate(NamedTuple):
 
         square, product, n_seen = total(products)
         if not (square > 1e-12 * n_seen).any():
-            expected = "times that tell climatology and trend apart"
+            expected = "times from which climatology and trend can be separated"
             got = f"one time for every {GROUPS[self.anomalies]}"
             fix = "leave the trend out, or observe longer"
             raise DataError("data", expected=expected, got=got, fix=fix)
@@ -137,9 +137,12 @@ class Climate(NamedTuple):
         if off.any():
             raise DataError(
                 "time",
-                expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
-                got=f"{codes[off][0]:g}, where it knows {self.levels[0]:g} to {self.levels[-1]:g}",
-                fix="learn from data that cover it, or pass anomalies='mean'",
+                expected=f"a {GROUPS[self.anomalies]} within the training data of the climatology",
+                got=(
+                    f"{codes[off][0]:g}; the climatology covers {self.levels[0]:g} to "
+                    f"{self.levels[-1]:g}"
+                ),
+                fix="fit data that cover it, or pass anomalies='mean'",
             )
         return at
 

@@ -161,7 +161,7 @@ Array = np.ndarray
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
-    "dayofyear": "the mean and three waves of the year",
+    "dayofyear": "the mean and three harmonics of the year",
     "hour": "the mean of each hour of the day",
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",
@@ -176,10 +176,10 @@ SMALLEST_AREA = 0.01
 @checked()
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """How to turn raw data into the fields of a fit.
+    """Preparation of raw data for a fit.
 
-    Pass it to `spdelaw.fit` as ``prepare=``. The law keeps it with all that it learned from the
-    data, applies it to new data and undoes it on output.
+    Pass it to `spdelaw.fit` as ``prepare=``. The law stores it with the estimated climatology,
+    trend and scale, applies it to new data, and reverses it on output.
 
     Args:
         variable: variable to use, where the data hold several.
@@ -250,7 +250,7 @@ class Preparation:
         return any((self.variable, self.select, self.average, self.rename, self.coarsen))
 
     def reduce(self, data: Any) -> Any:
-        """Raw data without fills, selected, averaged, renamed and coarsened, in this order."""
+        """Raw data without fill values; selected, averaged, renamed and coarsened."""
         check_not_averaged(data, bool(self.average or self.coarsen))
         if not (self.reduces or self.missing):
             return data
@@ -293,7 +293,7 @@ class Preparation:
         return plain | lists | {"select": {k: list(v) for k, v in self.select.items()}}
 
     def in_words(self) -> list[str]:
-        """What was done, a phrase each, in order."""
+        """One phrase for each step, in order."""
         words = [f"{dim} from {low:g} to {high:g}" for dim, (low, high) in self.select.items()]
         words += [f"mean over {dim}" for dim in self.average]
         words += [f"mean of {size} neighbours in {dim}" for dim, size in self.coarsen.items()]
@@ -338,10 +338,10 @@ class Prepared:
         partial = int((estimated.any(0) & ~estimated.all(0)).sum())
         short = int((~estimated.any(0) & np.isfinite(self.scale)).sum())
         why = {
-            "have no climatology for some times, because they were never seen then: results are "
-            "NaN there; --anomalies dayofyear or mean need less": partial,
-            f"have too few values for the {n_numbers} numbers of their climatology, and are left "
-            "out: --anomalies mean needs less": short,
+            "have no climatology for some times, because they have no data then: results are NaN "
+            "there; --anomalies dayofyear or mean need less data": partial,
+            f"have too few values for the {n_numbers} parameters of their climatology, and are "
+            "excluded: --anomalies mean needs less": short,
         }
         return [f"{n} of {estimated.shape[1]} points {words}" for words, n in why.items() if n]
 

@@ -139,8 +139,8 @@ def _training_data_notes(laws: dict[str, Law], fields: Any) -> list[str]:
     if not names:
         return []
     return [
-        f"{' and '.join(names)} learned from these very data, on which more modes look better "
-        "than they are: data of other times tell more, and so does spdelaw skill"
+        f"{' and '.join(names)} fitted to these data, on which more modes always look better. "
+        "Compare on data of other times, or use spdelaw skill"
     ]
 
 
