@@ -609,7 +609,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
 
 @checked()
 def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
-    """Table with one row per place and time, the inverse of `from_table`.
+    """Table with one row per point and time, the inverse of `from_table`.
 
     A DataArray gives one column of values. A Dataset of results gives a column for each variable,
     such as ``mean``, ``std`` and ``std_field``; joint draws are columns ``sample_0``, ``sample_1``
