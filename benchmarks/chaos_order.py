@@ -212,7 +212,8 @@ def markdown(document: dict[str, Any]) -> str:
             "# Chaos of order two and more",
             "",
             "`dX = X'' dt + sigma X dW` on four sines, `q_l = l^-2`, T = 1, from the first sine. "
-            "Relative error of the variance at T for `sigma^2 = 0.4`; the floor is that of the order for any K.",
+            "Relative error of the variance at T for `sigma^2 = 0.4`; the floor is that of the "
+            "order for any K.",
             "",
             _table(document["variance"], ".2e"),
             "",
@@ -233,7 +234,8 @@ def markdown(document: dict[str, Any]) -> str:
             "",
             _table(document["skewness"], ".2f"),
             "",
-            "Relative error of the variance with a cubic drift (paths: standard error 1 %). Chaos does "
+            "Relative error of the variance with a cubic drift (paths: standard error 1 %). Chaos "
+            "does "
             "not converge with two wells, and the error changes its sign:",
             "",
             _table(document["wells"], ".2f"),

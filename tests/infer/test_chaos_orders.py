@@ -142,3 +142,26 @@ def test_a_dropped_tail_is_refused_beside_terms():
         sl.fit(data, domain, 3, engine="chaos", tail="dropped", terms=("u^3",))
     with pytest.raises(InputError, match="terms"):
         sl.Chaos(terms="u^3")
+
+
+# ------------------------------------------------------------------ a whole fit
+
+
+def test_a_fit_of_proportional_noise_and_its_coordinates(tmp_path):
+    equation = sl.catalogue.geometric_heat(3, times=np.linspace(0.0, 1.0, 11))
+    data = sl.simulate(equation, 20, seed=0)
+    words = {"state_noise": "proportional"}
+    law = sl.fit(data, equation.domain, 3, engine=sl.Chaos(order=2, n_time=4), **words)
+    reference = sl.fit(data, equation.domain, 3, **words)
+    xr.testing.assert_identical(law.parameters, reference.parameters)
+    assert 0.0 < law.info["chaos_floor"] < 0.02
+    assert law.info["chaos_floor"] < law.info["chaos_missing"] < 0.2
+    law.save(tmp_path / "chaos.law")
+    some = data.isel(path=[0, 1])
+    posterior = chaos_posterior(sl.load(tmp_path / "chaos.law"), some)
+    assert (posterior.attrs["order"], posterior.attrs["n_time"]) == (2, 4)
+    xr.testing.assert_allclose(posterior, chaos_posterior(law, some))
+    # A higher order leaves less of these paths to the tail.
+    first = chaos_posterior(law, data, order=1).reconstruct_truncated
+    second = chaos_posterior(law, data, order=2).reconstruct_truncated
+    assert float(((second - data) ** 2).mean()) < float(((first - data) ** 2).mean())

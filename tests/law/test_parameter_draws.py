@@ -75,18 +75,22 @@ def test_the_variance_of_one_mode_is_that_of_its_law():
 @pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
 @pytest.mark.parametrize("drift", ["diagonal", "dense"])
 def test_forecasts_include_the_error_of_the_mean(drift):
-    """``Phi (1 - e^(-Lambda h)) C (1 - e^(-Lambda h))' Phi'``, zero where data are observed."""
+    """Zero at once, all of its standard error in the end, and closed forms in between."""
     data, law = short_record(drift, mean="constant", observation_noise=0.1)
-    table = law.parameters.copy(deep=True)
-    table["mean"].loc[{"statistic": "stderr"}] = 0.0
-    sure, later = dataclasses.replace(law, parameters=table), data.time.values[-1] + [0.0, 1.0, 9.0]
+    table = law.coordinates
+    sure = dataclasses.replace(law, coordinates=table.drop_vars(["mean_given", "mean_slopes"]))
+    later = data.time.values[-1] + [0.0, 1.0, 90.0]
     wide, narrow = (one.forecast(data, later)["std"].values[0] ** 2 for one in (law, sure))
-    basis = INTERVAL.eigenfunctions(law.points, 2)
-    error, matrix = law.parameters["mean"].sel(statistic="stderr").values, law.linear.drift
+    given, slopes = table["mean_given"].values, table["mean_slopes"].values
+    others = slopes @ table["covariance"].values @ slopes.T
+    matrix = law.linear.drift
     matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
-    for h, row in zip((0.0, 1.0, 9.0), wide - narrow, strict=True):
-        by_mean = basis @ (np.eye(2) - linalg.expm(-matrix * h)) * error
-        np.testing.assert_allclose(row, (by_mean**2).sum(1), atol=1e-12)
+    for h, row in zip((0.0, 1.0, 90.0), wide - narrow, strict=True):
+        f = linalg.expm(-matrix * h)
+        left, drawn = np.eye(2) - f, np.eye(2) - f - h * matrix @ f
+        total = left @ given @ left.T + drawn @ others @ drawn.T
+        basis = INTERVAL.eigenfunctions(law.points, 2)
+        np.testing.assert_allclose(row, np.diag(basis @ total @ basis.T), atol=1e-10)
     drawn = law.forecast(data, later, n_samples=4000, seed=1)
     ratio = (drawn["sample"].std("draw") / drawn["std_field"]).values[0, 1:]
     assert np.abs(ratio - 1.0).max() < 5.0 / np.sqrt(2 * 4000)
@@ -100,3 +104,15 @@ def test_an_unobserved_path_has_the_error_of_the_mean_too():
     far = law.forecast(data, [float(data.time[-1]) + 50.0])["std"].values[0, 0]
     np.testing.assert_allclose(std[-1], far, rtol=1e-2)
     assert (np.diff(std[:, 4]) >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_the_error_of_the_mean_given_the_others_is_part_of_its_standard_error(tmp_path):
+    """``Cov m = C + S Cov(x) S'``; both parts are saved."""
+    _, law = short_record(mean="constant", observation_noise=0.1)
+    law.save(tmp_path / "short.law")
+    table = sl.load(tmp_path / "short.law").coordinates
+    slopes, others = table["mean_slopes"].values, table["covariance"].values
+    total = table["mean_given"].values + slopes @ others @ slopes.T
+    stderr = law.parameters["mean"].sel(statistic="stderr").values
+    np.testing.assert_allclose(np.sqrt(np.diag(total)), stderr, rtol=1e-8)

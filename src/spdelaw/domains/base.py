@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import real_array, whole
 from spdelaw.domains.places import (
     Places,
     as_points,
@@ -403,7 +403,7 @@ class AbstractDomain(abc.ABC):
         """
         grid = self.check_points(points)
         if not isinstance(coefficients, xr.DataArray):
-            return self._synthesise(np.asarray(coefficients, float), grid, method)
+            return self._synthesise(real_array("coefficients", coefficients), grid, method)
         c = coefficients.transpose(..., "mode")
         kept = list(c.dims[:-1])
         coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}

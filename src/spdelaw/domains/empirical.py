@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, shown, table
 from spdelaw.domains.places import as_points, places_of_fields
 from spdelaw.errors import ConvergenceError, DomainError
@@ -200,7 +201,7 @@ class Empirical(TabulatedDomain):
     def _rows(self, points: Array) -> Array:
         """Row of each point in the table; the number of rows where it is none of them."""
         reach = SAME_POINT * max(float(np.ptp(self.nodes, axis=0).max()), 1e-300)
-        rows = np.asarray(points, float).reshape(len(points), -1)
+        rows = real_array("points", points).reshape(len(points), -1)
         return self._tree.query(rows, distance_upper_bound=reach)[1]
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:

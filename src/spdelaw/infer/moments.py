@@ -30,6 +30,8 @@ Array = np.ndarray
 INCREMENT_LAGS = (1, 2, 3, 4)
 #: White noise of the coefficients, relative to that of the values, from which on it is fast decay.
 MOST_NOISE = 4.0
+#: White noise, relative to the mean square, that is rounding.
+ROUNDING_NOISE = 1e-12
 #: Largest share of the energy that a fast mode forgets in one step, as far as moments can tell.
 LARGEST_SHARE = 0.95
 #: Steps longer than this many times the median are interruptions.
@@ -40,6 +42,8 @@ INVERTED_ROWS = 200
 SAME_START = 1e-12
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
+#: Sum of squares of a mode at the points, relative to the largest, that is rounding.
+VANISHING = 1e-20
 
 
 class MomentEstimates(NamedTuple):
@@ -93,7 +97,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     rho0 = variance / mean_gram(collapsed)
     q, rho = _increment_line(increments, rho0)
     mean = squares / max(rows, 1)
-    is_fast = rho > MOST_NOISE * rho0
+    is_fast = (rho0 > ROUNDING_NOISE * mean) & (rho > MOST_NOISE * rho0)
     rho = np.where(is_fast, rho0, rho)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.where(is_fast, _fast_rates(increments, rho, energy), q / (2.0 * energy))
@@ -314,13 +318,15 @@ def pooled_states(
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
     is the variance of noise where paths are alike, and larger where they are not. NaN where no
-    degree of freedom remains.
+    degree of freedom remains, and in modes that vanish at all points.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))
+    size = np.diag(gram)
+    size = np.where(size > VANISHING * size.max(), size, np.nan)
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
     degrees = ranks - int(rank)
     residual_variance = max(float(squares - mean @ vector), 0.0) / degrees if degrees else np.nan
-    return mean, residual_variance * n_paths / np.maximum(np.diag(gram), 1e-300)
+    return mean, residual_variance * n_paths / size
 
 
 def _first_row_sums(block: Block) -> tuple[Array, Array, float, int]:

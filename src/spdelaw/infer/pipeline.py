@@ -316,7 +316,7 @@ def fit(
         n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
+    describes_mean = not isinstance(law.dynamics, Linear)
     data_notes += _collect_warnings(observed, describes_mean or "mean" in law.parameters)
     if data_notes or notes:
         law = law.with_info(warnings=[*data_notes, *notes, *law.info.get("warnings", [])])

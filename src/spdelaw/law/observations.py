@@ -16,6 +16,7 @@ from spdelaw.data.summary import restore_names
 from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.domains.products import Products
 from spdelaw.errors import DataError, InputError
+from spdelaw.law.parameters import coordinate_root
 from spdelaw.law.residuals import same_points
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
@@ -510,12 +511,16 @@ def spread_factors(law: Law, ahead: Array) -> Array | float:
 
 
 class ErrorsByMean(NamedTuple):
-    """What errors of the mean do to forecasts: ``Phi (1 - e^(-Lambda h)) C^(1/2)``.
+    """What errors of the mean do to forecasts over the time h.
 
-    A forecast over the time h returns to the mean, whose estimate has the covariance C.
+    Given the other parameters x the mean m has the covariance C, and follows them by
+    ``S = dm/dx``. The data determine the pull ``Lambda (m - c)`` at observed states c better than
+    each of its factors, so that errors by x grow from the second order of h on:
+
+        Phi (1 - F) C^(1/2),    Phi (1 - F - h Lambda F) S Cov(x)^(1/2),    F = e^(-Lambda h).
 
     Attributes:
-        by_lead: (lead, M, N).
+        by_lead: both side by side, (lead, M, N + free).
         which: lead of each path and time, (P, T).
     """
 
@@ -525,16 +530,22 @@ class ErrorsByMean(NamedTuple):
     @classmethod
     def of(cls, law: Law, basis: Array, ahead: Array) -> ErrorsByMean:
         """At times ``ahead`` (P, T) of the data; zero without an estimated mean."""
-        if "mean" not in law.parameters or not isinstance(law.dynamics, Linear):
+        table = law.coordinates
+        if table is None or "mean_given" not in table:
             ahead = 0.0 * ahead
         leads, which = np.unique(ahead, return_inverse=True)
-        if not leads.any():
+        if table is None or not leads.any():
             return cls(np.zeros((1, len(basis), 0)), which.reshape(ahead.shape))
+        drift = operators.as_matrix(law.linear.drift)
         factor = law.linear.over(leads, 0.0 * leads).factor
         factor = factor if factor.ndim == 3 else operators.embed(factor)
-        std = np.zeros(law.dynamics.n_modes)  # nuisance modes have no mean
-        std[: law.n_modes] = np.nan_to_num(law.parameters["mean"].sel(statistic="stderr").values)
-        return cls(basis @ ((np.eye(len(std)) - factor) * std), which.reshape(ahead.shape))
+        left = np.eye(len(drift)) - factor
+        by_mean = left @ operators.root(table["mean_given"].values)
+        if "mean_slopes" in table:
+            follows = table["mean_slopes"].values @ coordinate_root(table["covariance"].values)
+            by_others = (left - leads[:, None, None] * drift @ factor) @ follows
+            by_mean = np.concatenate([by_mean, by_others], -1)
+        return cls(basis @ by_mean, which.reshape(ahead.shape))
 
     @property
     def variance(self) -> Array:

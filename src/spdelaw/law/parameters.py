@@ -203,7 +203,7 @@ def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
 #
 #     mean = mean of m_k,      variance = mean of v_k + variance of m_k.
 #
-# The error of an estimated mean is in every prediction already.
+# An estimated mean follows the parameters; its error given these is in every prediction.
 
 
 #: Largest change of a logarithm that the data do not determine: a factor of 20.
@@ -273,7 +273,12 @@ def _perturbed_law(law: Law, change: Array) -> Law:
     r = law.observation_variance
     if "observation_std" in names:
         r = r * np.exp(2.0 * _clip_log_change(change[names.index("observation_std")]))
-    dynamics = dataclasses.replace(linear, drift=drift, noise=noise)
+    mean = linear.mean
+    if mean is not None and "mean_slopes" in table:
+        mean = mean + table["mean_slopes"].values @ change
+        table = table.drop_vars("mean_slopes")  # it follows the other parameters here
+    dynamics = dataclasses.replace(linear, drift=drift, noise=noise, mean=mean)
+    law = dataclasses.replace(law, coordinates=table)
     return dataclasses.replace(law, dynamics=dynamics, initial=initial, observation_variance=r)
 
 

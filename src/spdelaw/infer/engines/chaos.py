@@ -157,7 +157,7 @@ class Chaos(Engine):
         )
 
     def _is_nonlinear(self, model: Model) -> bool:
-        return bool(self.terms) or getattr(model, "state_noise", "none") != "none"
+        return bool(self.terms) or model.state_noise != "none"
 
     def _completed(self, model: Model) -> Model:
         """The model as `SemilinearEngine` has it where terms are given and nothing is stated."""

@@ -77,7 +77,7 @@ class FilterObjective(Objective):
         threads: of the likelihood.
         count: values that carry information about the observation noise.
         outside: mean square outside the modes where it is no part of the likelihood, else None.
-        working: observation variance that stands for none; zero where rows determine the modes.
+        working: observation variance that stands for none.
         noise_alternative: makes the objective whose noise is that of the modes alone.
         lasting: correlation of sensor errors from one time to the next, which the law takes for
             white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
@@ -576,7 +576,7 @@ def build_objective(
             initial_is_open=model.initial_is_open and collapsed.n_paths == 1,
             notes=tuple(notes),
             centre=centre,
-            working=0.0 if design.rows_determine else working,
+            working=working,
             threads=threads,
             polish=polish,
         )

@@ -10,9 +10,8 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.objective import LogPosterior
-from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced
+from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced, learned_metric
 from spdelaw.infer.semilinear.layout import Layout
-from spdelaw.infer.uncertainty import learned
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.filter import Scores
 
@@ -204,7 +203,7 @@ class ScoredPosterior(LogPosterior):
                 break
             count += k + 1
             if inverse is not None:
-                inverse = learned(inverse, trial - x, slope - trial_scores.sum(0))
+                inverse = learned_metric(inverse, trial - x, slope - trial_scores.sum(0))
             x, value, scores = trial, trial_value, trial_scores
         metric = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
         return Point(x, value, scores, expected_gain, metric)
