@@ -36,7 +36,7 @@ from spdelaw.processes.terms import field_of
 #     BIC(S) = theta_E' (Cov_EE)^-1 theta_E + |S| log n,    E = library without S,
 #
 # ranks all subsets S at no cost. The best few are fitted and compared by their own likelihoods.
-# How sure the choice is: the same ranking with blocks of scores drawn anew (a one-step block
+# How sure the choice is: the same ranking with bootstrap blocks of scores (a one-step block
 # bootstrap).
 
 

@@ -149,7 +149,7 @@ def _fingerprint_of(law: Law) -> str | None:
     return learned_from.get("fingerprint") if isinstance(learned_from, dict) else None
 
 
-# ---------- ``spdelaw skill``: forecasts of the past, scored beside reference methods
+# ---------- ``spdelaw skill``: hindcasts, scored together with reference methods
 
 
 def skill_command(

@@ -278,7 +278,7 @@ def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
 def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     """Columns by role where their names leave no doubt, else None.
 
-    There is a time and a place, and one column of numbers beside them.
+    There is a time, a position, and one further column of numbers.
     """
     frame: Any = table
     if not isinstance(table, pd.DataFrame):

@@ -170,7 +170,7 @@ CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
-#: The search on all transitions ends this near; one Newton step goes the rest of the way. Where
+#: The search on all transitions ends this near; one Newton step completes it. Where
 #: squared scores are no information, as of a wrong model, more of them come this near.
 FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
 
