@@ -41,7 +41,7 @@ from spdelaw.processes.terms import field_of
 # Before, the noise is chosen the same way among additive and state-dependent ones, under a linear
 # drift: over short steps the covariance of the increments hardly depends on the drift.
 #
-# How sure the choice is: the same ranking with blocks of scores drawn anew (a one-step block
+# How sure the choice is: the same ranking with bootstrap blocks of scores (a one-step block
 # bootstrap).
 
 
@@ -275,7 +275,7 @@ class Discovery:
         law: the law with these terms; its intervals do not include the uncertainty of the choice.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``log_likelihood``,
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
-            and the ``frequency`` with which resampled records choose them. Candidates that were not
+            and the ``frequency`` with which bootstrap samples select them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
         inclusion: fraction of bootstrap samples that select each term, NaN if there are too few
             data to resample; dim ``term``.

@@ -81,7 +81,7 @@ class FilterObjective(Objective):
         noise_alternative: makes the objective whose noise is that of the modes alone.
         lasting: correlation of sensor errors from one time to the next, which the law takes for
             white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
-        notes: reasons in words.
+        notes: reasons as text.
     """
 
     design: Design
@@ -495,7 +495,7 @@ class CondensedDesign(NamedTuple):
         design: observations as a regression on the modes.
         collapsed: the same on the modes, less the centre.
         centre: most of the mean, as coefficients, (N,); none for a mean of zero.
-        notes: reasons in words.
+        notes: reasons as text.
         correlation: lag-one correlation of the residual of the modes, and its standard error.
         is_rough: whether that is no smoother in space than errors of single sensors.
     """

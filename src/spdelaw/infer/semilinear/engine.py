@@ -292,7 +292,7 @@ class SemilinearEngine(Engine):
     """Likelihood of the Gaussian closure, with terms beyond the linear drift.
 
     Complete fields go through their transitions; gaps, noise, different clocks and few sensors
-    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
+    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 with term ``u``.
 
     Args:
         terms: terms of the equation beyond the linear drift, such as u^3. A tuple such as
