@@ -203,11 +203,11 @@ CALLS = [
     ("reconstruct a.law masked.nc --points 17 --out x.nc", {"grid": GRID[:, None]}),
     ("reconstruct a.law masked.nc --out x.nc", {"grid": None}),
     ("forecast a.law complete.nc --until 2 --steps 4 --samples 3 --seed 2 --parameter-draws 6 "
-     "--out x.nc", {"times": [1.25, 1.5, 1.75, 2.0], "n_samples": 3, "seed": 2,
+     "--out x.nc", {"at": [1.25, 1.5, 1.75, 2.0], "n_samples": 3, "seed": 2,
                     "parameter_draws": 6}),
-    ("forecast a.law complete.nc --times 1.5,4 --out x.nc", {"times": [1.5, 4.0]}),
-    ("forecast a.law complete.nc --steps 2 --out x.nc", {"times": [1.05, 1.1]}),
-    ("forecast a.law complete.nc --until 1.12 --out x.nc", {"times": [1.05, 1.1]}),
+    ("forecast a.law complete.nc --times 1.5,4 --out x.nc", {"at": [1.5, 4.0]}),
+    ("forecast a.law complete.nc --steps 2 --out x.nc", {"at": [1.05, 1.1]}),
+    ("forecast a.law complete.nc --until 1.12 --out x.nc", {"at": [1.05, 1.1]}),
     ("evaluate a.law test.nc", {"truth": EQUATION}),
     ("evaluate a.law test.nc --no-truth", {"truth": None}),
     ("evaluate a.law plain.nc", {"truth": None}),
@@ -223,9 +223,9 @@ def test_other_commands(call_of, line, words):
     real, got = call_of(line)
     defaults = {name: p.default for name, p in inspect.signature(real).parameters.items()
                 if p.default is not p.empty and name != "progress"}  # fmt: skip
-    loose = ("domain", "prepare", "times", "grid", "truth", "data")
+    loose = ("domain", "prepare", "times", "at", "grid", "truth", "data")
     for name, value in words.items():
-        if name in ("times", "grid") and value is not None:
+        if name in ("times", "at", "grid") and value is not None:
             np.testing.assert_allclose(np.reshape(got[name], np.shape(value)), value)
         else:
             assert got[name] == value, name

@@ -304,7 +304,7 @@ def test_table_to_forecast_and_scores(run, run_json, stocked):
     line = f"fit stations.csv.gz {FEW} --anomalies mean --observation-noise none --out"
     guesses = "; ".join(run_json(f"{line} x.law {columns}")["guesses"])
     for part in ("box in degrees", "scattered points", "y = lat, x = lon", "counted in days",
-                 "neumann, because points are scattered"):  # fmt: skip
+                 "neumann, because the points are scattered"):  # fmt: skip
         assert part in guesses
     guesses = run_json(f"{line} y.law")["guesses"]
     assert "columns are time = date, station = id, lon = lon, lat = lat, value = tmax" in guesses

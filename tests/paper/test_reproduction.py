@@ -245,9 +245,9 @@ def test_figures_of_the_page_show_the_records(page, records):
 
 def test_answers_follow_the_numbers(rows):
     reached, hidden, law = answers(rows)
-    assert reached.short == "In Regime A, not in Regime B"
+    assert reached.short == "Yes"
     assert (hidden.short, hidden.mood) == ("The mean path, and no more", "good")
-    assert law.short == "3 of 6"
+    assert law.short == "3 of 7"
     assert "exact" in law.sentences[1]
     assert "tail dropped" in law.sentences[2]
     assert answers({}) == []
@@ -268,7 +268,7 @@ def test_answers_change_with_the_numbers(rows, error, cut, short):
     reached, hidden, law = answers(rows)
     assert reached.short.split(":")[0].removesuffix(" here") == short
     assert "FNO, noise hidden (Regime B) by +0.2" in hidden.sentences[1]
-    assert (hidden.mood, law.short, law.mood) == ("fair", "6 of 6", "good")
+    assert (hidden.mood, law.short, law.mood) == ("fair", "7 of 7", "good")
 
 
 # ------------------------------------------------------------------ the command

@@ -12,6 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from spdelaw.amortized.decoder import (
+    LatentDynamics,
+    PolynomialDynamics,
+    StateNoise,
+    decoder_indices,
+)
 from spdelaw.amortized.encoder import (
     AbstractEncoder,
     Encoded,
@@ -21,8 +27,6 @@ from spdelaw.amortized.encoder import (
     OdeRnnEncoder,
 )
 from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import Propagators, expand, propagate
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError
 from spdelaw.statespace.collapse import collapse
@@ -94,7 +98,7 @@ def as_paths(observed: Observed, start: float, horizon: float, basis: Array | No
     ages = (observed.times - start) / horizon
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
     if (outside & (is_observed.any(2) if ages.ndim == 2 else is_observed.any((0, 2)))).any():
-        expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
+        expected = f"times within {start:g} and {start + horizon:g}, as in the fit"
         got = f"{observed.times.min():g} to {observed.times.max():g}"
         fix = "fit over the longer time, or use law.forecast"
         raise DataError("time", expected=expected, got=got, fix=fix)
@@ -145,45 +149,14 @@ RIDGE_SHARE = 1e-2
 ZERO_SHARE = 1e-10
 
 
-class LatentDynamics(nn.Module):
-    """Eigenvalues and noise factor of the latent equations, in float64.
-
-    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x L. Q is
-    diagonal in the modes, so all but its diagonal ``sqrt(q_n) = exp(log_factor[n, n])`` is masked.
-    Both start at 1 and stay positive. With L < N driving processes the modes beyond L are not
-    driven at all.
-    """
-
-    def __init__(self, n_modes: int, n_noise: int) -> None:
-        super().__init__()
-        self.log_eigenvalues = nn.Parameter(torch.zeros(n_modes, dtype=torch.float64))
-        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_noise, dtype=torch.float64))
-
-    def eigenvalues(self) -> Tensor:
-        """``lambda_n``, (N,)."""
-        return torch.exp(self.log_eigenvalues)
-
-    def amplitudes(self) -> Tensor:
-        """``sqrt(q_n)``, (N,), zero for a mode that nothing drives."""
-        driven = torch.exp(torch.diagonal(self.log_factor))
-        return nn.functional.pad(driven, (0, len(self.log_eigenvalues) - len(driven)))
-
-    def curves(self, ages: np.ndarray, n_time: int, method: Any) -> Propagators:
-        """Propagators at ages in [0, 1]."""
-        n, l = self.log_factor.shape
-        factor = self.amplitudes()
-        if l != n:
-            factor = nn.functional.pad(torch.diag(factor), (0, 0, 0, l - n))[:l]
-        return propagate(CosineBasis(1.0), ages, self.eigenvalues(), factor, n_time, method=method)
-
-
 class ChaosVAE(nn.Module):
     """All parameters of the learner: phi (encoder), theta (dynamics), gamma (variances).
 
     Args:
         basis: eigenfunctions at the points, (M, N).
-        config: widths, K, kind of encoder and propagators.
+        config: widths, K, kind of encoder and propagators, order.
         points: (M, d), for ``encoder="grid"``.
+        noise: noise that depends on the state; None for additive noise.
 
     With an encoder of modes one variance is shared by all points, so that the model can be used
     at other points. ``zeros`` are points where every mode is zero, such as Dirichlet ends, (M,).
@@ -192,13 +165,22 @@ class ChaosVAE(nn.Module):
     basis: Tensor
 
     def __init__(
-        self, basis: np.ndarray, config: AmortizedConfig, points: Array | None = None
+        self,
+        basis: Array,
+        config: AmortizedConfig,
+        points: Array | None = None,
+        noise: StateNoise | None = None,
     ) -> None:
         super().__init__()
         n_points, n_modes = basis.shape
         self.n_time, self.method = config.n_time, config.propagators
         self.encoder = make_encoder((n_points, n_modes), config, points)
-        self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
+        n_noise = self.encoder.n_noise
+        if noise is None:
+            self.dynamics = LatentDynamics(n_modes, n_noise)
+        else:
+            indices = decoder_indices(config.n_time, n_noise, config.order, config.n_indices)
+            self.dynamics = PolynomialDynamics(noise, indices)
         self.is_log, std = config.variance == "log", config.variance_start
         start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
         self.variance_name = "log_variance" if self.is_log else "root_std"
@@ -252,26 +234,30 @@ class ChaosVAE(nn.Module):
         posterior: Encoded = self.encoder(values, weights, paths.times)
         return posterior
 
-    def curves(self, paths: Paths) -> Propagators:
+    def curves(self, paths: Paths) -> Any:
         """Propagators on the paths' clock, shared by all of them."""
         return self.dynamics.curves(paths.ages, self.n_time, self.method)
 
-    def coefficients(
-        self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
-    ) -> Tensor:
+    def coefficients(self, curves: Any, paths: Paths, initial: Tensor, chaos: Tensor) -> Tensor:
         """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, L)."""
-        c = expand(curves, initial, chaos)
-        return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
+        return _at_times(self.dynamics.coefficients(curves, initial, chaos), paths)
 
-    def field_variance(self, curves: Propagators, paths: Paths, posterior: Encoded) -> Tensor:
-        """Variance of the decoded field under independent normals, (P, T, M).
+    def moments(self, curves: Any, paths: Paths, posterior: Encoded) -> tuple[Tensor, Tensor]:
+        """Mean of the coefficients (P, T, N) and variance of the field (P, T, M).
 
-        The decoder is linear, so variances go through the squares of its coefficients.
+        Of the decoder under the independent normals of the posterior, in closed form.
         """
-        squared = Propagators(*(curve**2 for curve in curves))
-        initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
-        variance = self.coefficients(squared, paths, initial.exp(), chaos.exp())
-        return variance @ (self.basis**2).t()
+        mean, spread = (_at_times(x, paths) for x in self.dynamics.moments(curves, posterior))
+        if spread.ndim == 3:
+            return mean, spread @ (self.basis**2).t()
+        return mean, ((spread @ self.basis.t()) * self.basis.t()).sum(2)
+
+
+def _at_times(of_clock: Tensor, paths: Paths) -> Tensor:
+    """Rows (P, U, ...) of the shared clock at the times of each path, (P, T, ...)."""
+    if paths.index is None:
+        return of_clock
+    return of_clock[torch.arange(len(of_clock))[:, None], paths.index]
 
 
 def make_encoder(
@@ -311,7 +297,7 @@ class Elbo(NamedTuple):
             The field there is known, so the variance runs to zero and this has no upper bound.
         paths: what was observed.
         posterior: of the latent variables.
-        coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
+        coefficients: of the field, (P, T, N): their means, or those of the draw.
     """
 
     log_likelihood: Tensor
@@ -364,13 +350,14 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = No
     if noise is not None:
         initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
         chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
-    c = model.coefficients(curves, paths, initial, chaos)
-    squares = squared_residuals(c, model.basis, paths)
     if noise is None:
-        variance = model.field_variance(curves, paths, posterior)
+        c, variance = model.moments(curves, paths, posterior)
         if paths.observed is not None:
             variance = variance * paths.observed
-        squares = squares + variance.sum(1).double()
+        squares = squared_residuals(c, model.basis, paths) + variance.sum(1).double()
+    else:
+        c = model.coefficients(curves, paths, initial, chaos)
+        squares = squared_residuals(c, model.basis, paths)
     # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
     log_r = model.log_observation_variance()
     density = squares * torch.exp(-log_r) + _observation_counts(paths) * (log_r + LOG_2PI)

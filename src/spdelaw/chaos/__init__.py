@@ -20,6 +20,7 @@ from spdelaw.chaos.indices import (
     total_degree_set,
     weighted_set,
 )
+from spdelaw.chaos.laplace import Expansion, chaos_equation, expand_equation, laplace_posterior
 from spdelaw.chaos.products import HermiteReaction, growth_between_wells, hermite_products
 from spdelaw.chaos.propagators import (
     chaos_coordinates,
@@ -33,6 +34,7 @@ from spdelaw.chaos.propagators import (
 
 __all__ = [
     "CosineBasis",
+    "Expansion",
     "HaarBasis",
     "HermiteReaction",
     "IndexSet",
@@ -40,12 +42,15 @@ __all__ = [
     "TruncationSet",
     "augment",
     "chaos_coordinates",
+    "chaos_equation",
     "expand",
+    "expand_equation",
     "first_order",
     "first_order_set",
     "growth_between_wells",
     "hermite_chaos",
     "hermite_products",
+    "laplace_posterior",
     "latent_dimension",
     "order_moments",
     "propagate",

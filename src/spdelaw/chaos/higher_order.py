@@ -260,7 +260,7 @@ def _settle(
 
 def _check_length(h: float, horizon: float) -> None:
     if h < SHORTEST_PIECE * horizon:
-        expected, got = "coefficients that stay finite", "a truncated expansion that runs away"
+        expected, got = "coefficients that stay finite", "a truncated expansion that diverges"
         fix = "take a shorter time interval, or a drift that pulls back, such as -u^3"
         raise ConvergenceError("chaos", expected=expected, got=got, fix=fix)
 

@@ -283,7 +283,7 @@ class IndexSet:
             coordinates: ``xi_kl``, (..., K, L).
             xp: numpy, or torch for tensors; gradients flow to the coordinates.
         """
-        xi = xp.asarray(coordinates)
+        xi = coordinates if xp is not np else np.asarray(coordinates)
         flat = xi.reshape(*xi.shape[:-2], self.n_variables)
         flat = xp.concatenate([flat, xp.zeros_like(flat[..., :1])], -1)
         table = [xp.ones_like(flat), flat]  # normalised Hermite polynomials, by degree
@@ -435,6 +435,6 @@ def _polynomials(xi: Array, pair: tuple[int, int], degree: int) -> Array:
     k, l = pair
     if k > xi.shape[-2] or l > xi.shape[-1]:
         expected = f"at least K = {k} and L = {l} for a multi-index at ({k}, {l})"
-        fix = "keep to multi-indices of TruncationSet(K, L, ...)"
+        fix = "use multi-indices of TruncationSet(K, L, ...)"
         raise InputError("coordinates", expected=expected, got=f"shape {xi.shape}", fix=fix)
     return Line().eigenfunctions(xi[..., k - 1, l - 1], degree + 1)

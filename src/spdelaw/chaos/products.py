@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,7 +27,10 @@ PIECE = 4_000_000
 
 
 class HermiteReaction:
-    """``F(X)`` of a polynomial drift, projected on the indices.
+    """Terms of degree two and more of a polynomial drift, projected on the indices.
+
+    Those of lower degree belong to the generator, `spdelaw.chaos.chaos_equation`. States are those
+    of `augment`, whose last number is 1.
 
     Args:
         dynamics: whose terms and coefficients these are.
@@ -37,7 +39,8 @@ class HermiteReaction:
 
     def __init__(self, dynamics: Reacting, indices: IndexSet) -> None:
         """Tabulate the products."""
-        self.reaction, self.total = dynamics.reaction, dynamics.closure.total
+        self.reaction = dynamics.reaction
+        self.total = {p: value for p, value in dynamics.closure.total.items() if sum(p) > 1}
         self.indices = indices
         first, second, target, self._weight = hermite_products(indices)
         ranked = np.argsort(target, kind="stable")
@@ -45,33 +48,27 @@ class HermiteReaction:
         self._starts = np.searchsorted(target[ranked], np.arange(len(indices)))
 
     def __call__(self, states: Array) -> Array:
-        """``F`` of states (n_indices, ..., N) in the same shape."""
-        points = self.reaction.at_points(states)
+        """``F`` of states (n_indices, ..., N + 1) in the same shape."""
+        points = self.reaction.at_points(states[..., :-1])
         shape = (*states.shape[:-1], len(self.reaction.analysis))
         out, cache = np.zeros(shape), dict[Powers, Array]()
         for powers, value in self.total.items():
-            out += value * self._monomial(powers, points, shape, cache)
-        return np.asarray(out @ self.reaction.analysis)
+            out += value * self._monomial(powers, points, cache)
+        return np.concatenate([out @ self.reaction.analysis, 0.0 * states[..., -1:]], -1)
 
     def _monomial(
         self,
         powers: Powers,
         points: Mapping[int, Array],
-        shape: tuple[int, ...],
         cache: dict[Powers, Array],
     ) -> Array:
         """Expansion of ``u^p u_x^q ...`` at the points."""
-        if powers == CONSTANT:
-            one = np.zeros(shape)
-            one[0] = 1.0
-            return one
+        j = next(k for k in range(len(powers)) if powers[k])
+        lower = tuple(p - (k == j) for k, p in enumerate(powers))
+        if lower == CONSTANT:
+            return points[j]
         if powers not in cache:
-            j = next(k for k in range(len(powers)) if powers[k])
-            lower = tuple(p - (k == j) for k, p in enumerate(powers))
-            if lower == CONSTANT:
-                return points[j]
-            below = self._monomial(lower, points, shape, cache)
-            cache[powers] = self.multiply(points[j], below)
+            cache[powers] = self.multiply(points[j], self._monomial(lower, points, cache))
         return cache[powers]
 
     def multiply(self, x: Array, y: Array) -> Array:
@@ -173,13 +170,19 @@ def growth_between_wells(
 def _relax(dynamics: Reacting, states: Array, time: float) -> Array:
     """States after a time without noise."""
     n_steps = int(4 * RELAXED)
-    decay = dynamics.half_step(time / n_steps)[0]
+    decay = np.exp(-0.5 * dynamics.rates * time / n_steps)
     with np.errstate(over="ignore", invalid="ignore"):
         return dynamics.strang(states, time, np.zeros((2 * n_steps, *states.shape)), decay)
 
 
 def _growth(dynamics: Reacting, state: Array) -> float:
-    """Largest growth rate of the drift at a state, by central differences."""
-    step = functools.reduce(max, np.abs(state), 1e-3) * 1e-5 * np.eye(len(state))
-    slope = (dynamics.drift(state + step) - dynamics.drift(state - step)) / (2.0 * step.max())
-    return float(np.linalg.eigvals(slope.T).real.max())
+    """Largest growth rate of the drift at a state."""
+    return float(np.linalg.eigvals(drift_slope(dynamics, state)).real.max())
+
+
+def drift_slope(dynamics: Reacting, state: Array) -> Array:
+    """Derivative of the drift at a state, by central differences; (N, N)."""
+    h = 1e-5 * max(float(np.abs(state).max()), 1e-3)
+    step = h * np.eye(len(state))
+    slope = (dynamics.drift(state + step) - dynamics.drift(state - step)) / (2.0 * h)
+    return np.asarray(slope.T)

@@ -115,7 +115,10 @@ def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -
     if reading is not None and not any(map(_matching_fills, reading[:2])):
         return
     for value, count in suspect_fills(np.asarray(fields.values)):
-        got = f"{count} times {value:g}, far from all others: a fill that the file does not declare"
+        got = (
+            f"{count} times {value:g}, far from all others: a fill value that the file does not "
+            "declare"
+        )
         fix = f"pass --missing {value:g}, or in Python data.where(data != {value!r})"
         raise DataError("values", expected="numbers, and NaN where there is none", got=got, fix=fix)
 
@@ -220,7 +223,7 @@ def _constant(fields: xr.DataArray) -> list[str]:
         return []
     one = fields.sizes["path"] * fields.sizes["time"] == 1
     what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
-    return [f"{what}: a law is about what changes in time, and needs values that do"]
+    return [f"{what}: a law describes changes in time, and needs values that change"]
 
 
 def _large_mean(fields: xr.DataArray) -> str | None:
@@ -232,7 +235,7 @@ def _large_mean(fields: xr.DataArray) -> str | None:
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN_RANGE[0] < middle < KELVIN_RANGE[1]
     )
-    shown = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
+    shown = f"a mean of {middle:.4g}" + (", probably in kelvin," if kelvin else "")
     return f"the field has {shown} and deviations of {std:.3g} from it in time"
 
 
@@ -258,7 +261,7 @@ def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
     n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
     return [
         f"{n} of {values.size} values lie far from all others, such as {far:.4g} where most are "
-        f"from {low:.4g} to {high:.4g}: a law would be about them; if they are mistakes, pass "
+        f"from {low:.4g} to {high:.4g}: they would dominate the fit; if they are errors, pass "
         f"--missing {far:.9g}, or in Python data.where(abs(data - {middle:.3g}) < ...)"
     ]
 
@@ -337,9 +340,9 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
         x = np.sort(np.asarray(fields[name].values, float))
         if x.size > 2 and abs(x[-1] - x[0] - 360.0) < 1e-6:
             return [
-                f"{name} {x[0]:g} and {x[-1]:g} are one meridian, which now counts twice: "
-                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), has "
-                "each once"
+                f"{name} {x[0]:g} and {x[-1]:g} are the same meridian, which counts twice: "
+                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), "
+                "keeps one of them"
             ]
     return []
 

@@ -57,8 +57,8 @@ def identifiability_messages(report: dict[str, list]) -> list[str]:
     if report["silent"]:
         modes = _join_with_and([str(n) for n in report["silent"]])
         out.append(
-            f"no energy beyond rounding in modes {modes}: their "
-            "numbers mean nothing; fit fewer modes"
+            f"no energy beyond rounding errors in modes {modes}: ignore their parameters, and fit "
+            "fewer modes"
         )
     return out
 
@@ -400,8 +400,8 @@ def _bound_message(rates: Array, span: float) -> str | None:
         return None
     return (
         f"the decay of mode {_join_with_and(modes)} is at its bound of zero: it does not decay "
-        f"within the record ({span:g}), or it grows, which no law of decaying modes describes; "
-        "observe longer, or take a trend off first (--detrend, in Python "
+        f"within the record ({span:g}), or it grows, which a stable law cannot describe; use a "
+        "longer record, or remove a trend first (--detrend, in Python "
         "sl.Preparation(detrend=True))"
     )
 

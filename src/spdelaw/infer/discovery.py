@@ -254,17 +254,17 @@ TABLE_ROWS, COLUMN_WIDTHS = 6, (28, 14, 9, 7)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Discovery:
-    """Terms that a field obeys, how sure that is, and its law with them.
+    """Chosen terms, the certainty of the choice, and the law with them.
 
     Attributes:
         terms: the chosen terms, members of the library.
-        law: the law with these terms; its intervals do not include that they were chosen.
+        law: the law with these terms; its intervals do not include the uncertainty of the choice.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``log_likelihood``,
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
             and the ``frequency`` with which resampled records choose them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
-        inclusion: how often resampled records choose each term, NaN where there are too few to
-            resample; dim ``term``.
+        inclusion: fraction of bootstrap samples that select each term, NaN if there are too few
+            data to resample; dim ``term``.
     """
 
     terms: tuple[str, ...]
@@ -277,9 +277,9 @@ class Discovery:
         """The result in one sentence."""
         *first, last = self.terms or ("no term beyond the linear operator",)
         chosen = f"{', '.join(first)} and {last}" if first else last
-        text = f"The data choose {chosen}"
+        text = f"The data select {chosen}"
         if self.table["frequency"].notnull().any():
-            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
+            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the bootstrap samples"
         bic, fitted = self.table["bic"].values, np.isfinite(self.table["log_likelihood"].values)
         linear = self.table["linear"].values & fitted
         if len(bic) > 1:
@@ -353,10 +353,10 @@ def discover(
     scheme: str = "exact",
     **words: Any,
 ) -> Discovery:
-    """Learn which terms a field obeys, and its law with them.
+    """Choose the terms of a semilinear equation from data, and fit the law with them.
 
-    The whole library is fitted once; its curvature ranks all subsets by the Bayesian information
-    criterion, and the best few, and the best linear law, are fitted themselves.
+    The whole library is fitted once. Its curvature ranks all subsets by the Bayesian information
+    criterion (BIC). The best subsets and the best linear law are refitted.
 
     Args:
         data: fields, as `spdelaw.fit` takes them, with or without gaps.
@@ -370,10 +370,10 @@ def discover(
         fixed: values to hold, such as ``{"nu": 0.05}``.
         prepare: `spdelaw.Preparation` of the data.
         level: of the intervals.
-        bootstrap: resampled records that say how sure the choice is.
+        bootstrap: number of block-bootstrap samples that measure how certain the choice is.
         seed: of these.
         method: "closure", "one_pass" (many modes of several fields) or "auto".
-        scheme: "exact", or "semi_implicit" for complete fields that this scheme made.
+        scheme: "exact", or "semi_implicit" for complete fields simulated by this scheme.
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
@@ -439,5 +439,5 @@ def _check_enough(observed: Observed, library: Sequence[str]) -> None:
     if got < need:
         expected = f"at least {need} transitions to choose from {len(library)} terms"
         got = f"{got} of {observed.n_paths} paths"
-        fix = "bring longer records or more paths, or a smaller library"
+        fix = "use longer records or more paths, or a smaller library"
         raise DataError("data", expected=expected, got=got, fix=fix)

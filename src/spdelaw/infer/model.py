@@ -11,6 +11,7 @@ import numpy as np
 from spdelaw.checks import checked, one_of
 from spdelaw.errors import InputError
 from spdelaw.processes.forcing import Season
+from spdelaw.processes.state_noise import STATE_NOISES
 
 INITIALS = ("auto", "deterministic", "gaussian", "stationary")
 OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
@@ -23,7 +24,7 @@ RESTS = ("white", "memory", "auto")
 @checked()
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    """Noise of each mode's own and ``rank`` patterns that all modes share.
+    """One noise variance per mode, and ``rank`` patterns that all modes share.
 
     Example:
         >>> LowRank(3)
@@ -36,7 +37,7 @@ class LowRank:
 @checked()
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+    """Assumptions of a fit; every option is also a keyword of `spdelaw.fit`.
 
     The first sentence of each entry is also the help of the shell's option.
 
@@ -76,6 +77,10 @@ class Model:
             variance per point, estimated after the law and used in forecasts and reconstructions),
             or "auto" (memory where residuals are clearly correlated in time; tested for linear
             laws of data that are not lazy). `spdelaw.fit` also takes it as ``residual``.
+        state_noise: how the noise of the equation depends on the field, in the sense of Ito: "none"
+            (additive), "proportional" (``X dW``), "affine" (``(offset + X) dW``) or "square_root"
+            (``sqrt(X) dW``, W white in space). ``noise_variance`` is then the spectrum of W, and
+            ``noise_offset`` the offset. Such a law can have ``terms`` too.
 
     Example:
         >>> Model(drift="dense", noise=LowRank(2)).noise_rank
@@ -94,6 +99,7 @@ class Model:
     season: Season | None = None
     mean: Any = "auto"
     rest: str = "auto"
+    state_noise: str = "none"
 
     def __post_init__(self) -> None:
         """Check every word before any work."""
@@ -104,6 +110,7 @@ class Model:
         one_of("drift", self.drift, DRIFTS)
         one_of("noise", self.noise, NOISES)
         one_of("rest", self.rest, RESTS)
+        one_of("state_noise", self.state_noise, STATE_NOISES)
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)
         else:
@@ -117,7 +124,7 @@ class Model:
 
     def _check_season(self) -> None:
         if self.initial == "stationary":
-            expected = "a state to start from, where the noise has seasons"
+            expected = "an initial state, as seasonal noise has no stationary one"
             fix = "pass initial='auto'"
             raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
 

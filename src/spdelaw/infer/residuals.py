@@ -124,9 +124,9 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
     factor = np.where(is_wide, factor, np.maximum(factor, 1.0))
     note = (
-        f"errors of forecasts within the record are {np.sqrt(factor.min()):.2g} to "
-        f"{np.sqrt(factor.max()):.2g} times what the modes promise, most at a lead of "
-        f"{ahead[factor.argmax()]:.3g}: bands of forecasts have as much"
+        f"forecast errors within the record are {np.sqrt(factor.min()):.2g} to "
+        f"{np.sqrt(factor.max()):.2g} times as large as the law predicts, most at a lead of "
+        f"{ahead[factor.argmax()]:.3g}: forecast bands are scaled accordingly"
     )
     return law.with_info(
         forecast_spread={"leads": ahead.tolist(), "factors": factor.tolist()},

@@ -66,11 +66,19 @@ def _to_data_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
     time = result["time"]
     if law.preparation is not None and law.preparation.how.is_affine:
         places = places_of_fields(next(iter(result.data_vars.values())), law.domain.dims)
-        offset, scale = law.preparation.affine(time.values, places.points)
+        offset, scale, error = law.preparation.affine_anywhere(
+            time.values, places.points, law.domain.dims
+        )
         by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
-        by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
+        by_time, of_offset = (
+            xr.DataArray(places.unflatten(x), dims=("time", *places.dims)) for x in (offset, error)
+        )
         for name in result.data_vars:
-            values = result[name] * by_point + (0.0 if name in DEVIATIONS else by_time)
+            values = result[name] * by_point
+            if name not in DEVIATIONS:
+                values = values + by_time
+            elif error.any():
+                values = (values**2 + of_offset**2) ** 0.5
             result[name] = values.transpose(*result[name].dims)
     if dated:
         dates = to_dates(time.values, clock)

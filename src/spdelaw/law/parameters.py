@@ -247,7 +247,7 @@ def _draw_laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     """Laws on both sides of the learned one."""
     table = law.coordinates
     if not isinstance(law.dynamics, Linear) or table is None or "jacobian" not in table:
-        expected = "a linear law that knows how well its parameters are known"
+        expected = "a linear law with the covariance of its parameters"
         got = f"a law of the engine {law.info.engine!r}"
         fix = "fit with engine='exact', or leave parameter_draws out"
         raise InputError("parameter_draws", expected=expected, got=got, fix=fix)

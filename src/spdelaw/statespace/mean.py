@@ -369,7 +369,7 @@ def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float
 
 def _check_distance(mean: Array, farthest: float) -> None:
     if not (np.abs(mean) <= farthest).all():
-        raise np.linalg.LinAlgError("a mean too far from the data for their sums")
+        raise np.linalg.LinAlgError("a mean too far from the data for sums of squares")
 
 
 def volume(

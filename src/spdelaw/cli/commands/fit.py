@@ -20,6 +20,7 @@ from spdelaw.cli.commands.laws import (
     show_notes,
     show_plan,
     show_terms,
+    with_source,
 )
 from spdelaw.cli.inputs import DataOptions
 from spdelaw.cli.options import (
@@ -37,13 +38,11 @@ from spdelaw.cli.output import Output, required_target
 from spdelaw.cli.values import refused
 from spdelaw.data.io.files import read, read_dataset
 from spdelaw.data.io.tables import is_table
-from spdelaw.data.summary import fingerprint
 from spdelaw.errors import ExecutorError, IdentifiabilityWarning, InputError, MissingExtraError
 from spdelaw.infer.discovery import Discovery, discover
 from spdelaw.infer.engines.registry import engine_names
 from spdelaw.infer.model import MEANS, OBSERVATION_NOISES, Model
 from spdelaw.infer.pipeline import fit
-from spdelaw.law.law import Law
 from spdelaw.processes.forcing import Season
 
 # ---------- ``spdelaw fit``: learn the law of the fields in a file
@@ -119,7 +118,7 @@ def fit_command(
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
     settings |= {"level": level, "bootstrap": bootstrap, "seed": seed}
     source = data.read(std, climate=not {"terms", "state_noise"}.intersection(settings))
-    chosen = source.choose_domain()
+    chosen = source.choose_domain(patterns=True)
     if target is None:
         show_plan(output, file, source, chosen, modes)
         return
@@ -143,14 +142,6 @@ def fit_command(
         data=str(file), file=str(target), domain_from=chosen.reason, guesses=source.guesses,
         seconds=output.seconds, law=law_document(law),
     )  # fmt: skip
-
-
-def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> Law:
-    """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
-    data = {"file": str(options.file)}
-    data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
-    data |= {"columns": options.columns.text} if options.columns.given else {}
-    return law.with_info(data=data)
 
 
 @contextlib.contextmanager

@@ -101,7 +101,8 @@ def simulate_command(
         equation: One of heat, ornstein-uhlenbeck, fractional-heat, damped-heat, neumann-heat,
             periodic-heat, square-heat, disk-heat, sphere-heat, plane-ornstein-uhlenbeck,
             advection-diffusion, rotating-sphere, allen-cahn, nagumo, fisher-kpp, burgers, kpz,
-            allen-cahn-2d, fitzhugh-nagumo, gray-scott.
+            allen-cahn-2d, fitzhugh-nagumo, gray-scott, geometric-heat, parabolic-anderson,
+            square-root-heat.
         modes: Number of modes of the equation.
         times: Times, separated by commas, such as 0,0.1,0.5; they need not be regular.
         final_time: Last time; 1 by default, 10 for semilinear equations.

@@ -17,6 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.checks import checked
+from spdelaw.data.clock import to_dates
 from spdelaw.data.io.safe_files import check_memory, replace_file
 from spdelaw.data.layout import LABEL, PATH, POINT, TIME
 from spdelaw.errors import DataError, FileError, InputError
@@ -123,10 +124,10 @@ SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet",
 #: Columns of numbers from which on a table looks like one with a column per station.
 WIDE_TABLE_COLUMNS = 8
 WIDE_TABLE_FIX = (
-    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
+    "a column per station? One row per station and time is needed: frame.melt(TIME, "
     "var_name='station', value_name='value'), then add columns of positions"
 )
-ONE_SERIES_FIX = "a law is about fields: bring values at several places, and their positions"
+ONE_SERIES_FIX = "a law describes fields: the table needs several stations and their positions"
 #: Columns that are one date together.
 DATE_PARTS = ("year", "month", "day", "hour")
 #: Usual names of columns by role, for a suggestion.
@@ -155,7 +156,7 @@ def read_frame(
         fix = f"check the name; the folder is {source.absolute().parent}"
         raise FileError(str(source), expected="a table", got=got, fix=fix)
     if not is_table(source):
-        got, fix = repr(source.suffix), "rename it after what it holds, such as stations.csv"
+        got, fix = repr(source.suffix), "give it the suffix of its format, such as stations.csv"
         raise FileError(str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=got, fix=fix)
     try:
         frame = _parse_file(source, station, rows)
@@ -164,7 +165,7 @@ def read_frame(
     except (ValueError, OSError, EOFError, zlib.error, OverflowError) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         expected = "a table with a line of column names"
-        fix = "open it in an editor: is it complete, and what it is named after?"
+        fix = "open it in an editor: is it complete, and does its suffix match its format?"
         raise FileError(str(source), expected=expected, got=line[:200], fix=fix) from error
     return frame.rename(columns=lambda name: str(name).strip())
 
@@ -401,21 +402,21 @@ def from_table(
 ) -> xr.DataArray:
     """Fields from a table with one row per station and time.
 
-    A value without a row is missing (NaN). Stations may report at times of their own; the fields
-    have all times that any of them reported at. Rows may come in any order; a row that repeats
-    another counts once. Times with a zone become UTC.
+    A value without a row is missing (NaN). Stations may have different times; the fields have all
+    times of all stations. Rows may come in any order; repeated rows count once. Times with a time
+    zone become UTC.
 
     Args:
         table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
             .csv.gz, .tsv or .parquet.
         time: column of times: dates, text of dates, or numbers.
         value: column of the values; empty is missing.
-        station: column of the names of stations; by default a place is a station.
+        station: column of the names of stations; by default each position is a station.
         lon: column of longitudes in degrees, with ``lat``.
         lat: column of latitudes in degrees.
-        x: column of positions that are no longitudes, alone or with ``y``.
+        x: column of positions that are not longitudes, alone or with ``y``.
         y: column of positions, with ``x``.
-        quantity: which rows to take where a column says what the value of each row is, such as
+        quantity: rows to use if a column names the quantity of each row, such as
             ``"element=TMAX"``.
 
     Returns:
@@ -424,7 +425,7 @@ def from_table(
         `Sphere` or a `Box`. The attribute ``columns`` keeps the names for `to_table`.
 
     Raises:
-        DataError: a column is missing, a station has two places or two values at one time, ...
+        DataError: a column is missing, a station has two positions or two values at one time, ...
 
     Example:
         >>> import pandas as pd, spdelaw as sl
@@ -526,10 +527,12 @@ def _numeric_values(column: pd.Series) -> np.ndarray:
         first = int(np.argmax(wrong))
         raise DataError(
             f"column '{name}'",
-            expected="finite numbers, and nothing where they are missing",
+            expected="finite numbers, or empty cells",
             got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
-            fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
-            f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
+            fix=(
+                f"leave missing values empty; in pandas frame[{name!r}] = "
+                f"pandas.to_numeric(frame[{name!r}], errors='coerce')"
+            ),
         )
     return numbers.to_numpy(dtype=float)
 
@@ -545,7 +548,7 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
                 f"degrees from {-limit:g} to {limit:g}",
                 f"{rows[role][beyond].iloc[0]:g}",
             )
-            fix = "check the column; positions that are no degrees are x and y"
+            fix = "check the column; positions that are not degrees are x and y"
             raise DataError(f"column '{name}'", expected=expected, got=got, fix=fix)
     if columns.station is None:
         groups = rows.groupby(list(rows.columns), sort=True)
@@ -562,7 +565,7 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
         more = len(np.unique(which[moved])) - 1
         raise DataError(
             f"station {text[at]}",
-            expected="one place",
+            expected="one position",
             got=f"{tuple(there[at])} and {tuple(rows.iloc[at])}, and {more} more stations moved",
             fix="give the station a new name where it moved",
         )
@@ -572,9 +575,13 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
         raise DataError(
             "stations",
             expected="stations at different places",
-            got=f"{' and '.join(same[:3])} at one, of {int(shared.sum())} that share theirs",
-            fix="leave station out, and average first what was seen at one place and time: "
-            "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)",
+            got=(
+                f"{' and '.join(same[:3])} at one position, of {int(shared.sum())} that share one"
+            ),
+            fix=(
+                "leave station out, and average the values of each position and time first: "
+                "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)"
+            ),
         )
     return names, which, places
 
@@ -592,7 +599,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
     row = frame.iloc[int(np.argmax(again))]
     shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
     names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
-    got = f"{int(again.sum())} rows that contradict another, the first: {shown}"
+    got = f"{int(again.sum())} rows that contradict another row, the first: {shown}"
     fix = f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)"
     return DataError("table", expected="one value per station and time", got=got, fix=fix)
 
@@ -631,6 +638,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         fields = fields.drop_dims("draw").assign(draws)
     rows = max(fields.values(), key=lambda one: one.ndim).dims
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
+    if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
+        kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
     kept = kept.squeeze([PATH] if kept.sizes.get(PATH) == 1 else [], drop=True)
     values = [str(name) for name in kept.data_vars]
     frame = kept.to_dataframe().dropna(subset=values, how="all").reset_index()

@@ -14,7 +14,7 @@ from spdelaw.checks import one_of
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
-from spdelaw.errors import ConvergenceError, IdentifiabilityWarning, InputError
+from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning, InputError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
@@ -170,7 +170,7 @@ def notes(fit: SemilinearFit) -> list[str]:
     if fit.diagnostics["rate_dt"] > FAST:
         out.append(
             f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
-            "between observations: intervals may be too short; observe more often"
+            "between observations: intervals may be too narrow; observe more often"
         )
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
         out.append(
@@ -187,8 +187,8 @@ def notes(fit: SemilinearFit) -> list[str]:
     power, weight = _highest_power(fit)
     if power % 2 and weight > (closure.rates.min() if power == 1 else 0.0):
         out.append(
-            f"the drift is unstable: nothing pulls back against {weight:.3g} u^{power}, and paths "
-            "of this law run away; add a higher power, or forecast over short times only"
+            f"the drift is unstable: no term balances {weight:.3g} u^{power}, and paths of this "
+            "law diverge; add a higher power, or forecast short times only"
         )
     return out
 
@@ -215,12 +215,9 @@ def field_notes(fit: SemilinearFit) -> list[str]:
                 f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
             )
         if scale in errors and values[scale] < CLEAR_DEVIATIONS * errors[scale]:
-            out.append(
-                f"{field} shows hardly any noise of its own: what moves it comes from other "
-                f"fields; fixed={{'{scale}': 0}} says so"
-            )
+            out.append(f"{field} has almost no noise of its own; pass fixed={{'{scale}': 0}}")
         if not any(field_of(name) == field for name in fit.layout.terms):
-            out.append(f"no term stands in the equation of {field}: it only diffuses")
+            out.append(f"no term is in the equation of {field}: it only diffuses")
     return out
 
 
@@ -284,6 +281,8 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 
 METHODS = ("auto", "closure", "one_pass")
+#: Largest share of negative values beside square-root noise; errors of observations make some.
+MOST_NEGATIVE = 0.1
 #: Options of a model where ``terms`` are given and the user passes nothing else.
 ASSUMED = {"drift": "parametric", "noise": "diagonal"}
 
@@ -318,7 +317,7 @@ class SemilinearEngine(Engine):
     scheme: str = "exact"
     name = ENGINE
     takes_few_points = True
-    supports = frozenset({"drift", "noise", "fixed", "observation_noise"})
+    supports = frozenset({"drift", "noise", "fixed", "observation_noise", "state_noise"})
 
     def __post_init__(self) -> None:
         """Check the options; a single name would be read letter by letter."""
@@ -328,30 +327,33 @@ class SemilinearEngine(Engine):
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse options of the model that the engine does not support, and replicates."""
         super().check(model, bootstrap)
-        check_semilinear(model, self.terms)
+        check_semilinear(model, self.terms, self.scheme)
         if bootstrap:
             fix = "leave it out: the intervals are those of the observed information"
-            raise InputError("bootstrap", expected="0 beside terms", got=str(bootstrap), fix=fix)
+            raise InputError("bootstrap", expected="0 with terms", got=str(bootstrap), fix=fix)
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Law of the fields with these terms."""
         clock = time.perf_counter()
+        if model.state_noise == "square_root":
+            _check_positive(observed)
         try:
             with watched(run["progress"]):
                 observations, fit = self.seen(observed, domain, n_modes, model)
         except ConvergenceError as error:
             if not (offset := offset_of(observed)):
                 raise
-            expected = "values around zero, where powers of u differ"
+            expected = "values around zero, where the powers of u differ"
             raise ConvergenceError("fit", expected=expected, got=offset, fix=SUBTRACT) from error
         return law_of(fit, observations, model, run["level"], clock)
 
     def words(self, model: Model) -> dict[str, Any]:
         """Keyword arguments of a fit."""
         scheme = {} if self.scheme == "exact" else {"scheme": self.scheme}
-        return {"noise": str(model.noise), "fixed": model.fixed, **scheme}
+        words = {name: getattr(model, name) for name in ("drift", "noise", "state_noise", "fixed")}
+        return {**words, **scheme}
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
@@ -361,6 +363,17 @@ class SemilinearEngine(Engine):
         return classify_observations(
             observed, n_modes, model, self.terms, self.words(model), one_pass
         )
+
+
+def _check_positive(observed: Observed) -> None:
+    """Refuse square-root noise of fields that are often negative, where it has no meaning."""
+    values = np.asarray(observed.values)
+    share = float((values < 0.0).sum() / max(np.isfinite(values).sum(), 1))
+    if share > MOST_NEGATIVE:
+        expected = "values above zero, as sqrt(X) dW needs"
+        got = f"{100 * share:.0f} % below zero"
+        fix = "pass the field itself, no anomalies of it; else use state_noise='affine'"
+        raise DataError("data", expected=expected, got=got, fix=fix)
 
 
 def takes_one_pass(method: str, domain: AbstractDomain, n_modes: int) -> bool:
@@ -381,19 +394,28 @@ def check_term_names(what: str, names: Any) -> None:
         raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
 
 
-def check_semilinear(model: Model, terms: Sequence[str]) -> None:
+def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") -> None:
     """Refuse options that a semilinear law does not have."""
-    if model.drift != "parametric":
+    has_state_noise = model.state_noise != "none"
+    if has_state_noise and scheme != "exact":
+        expected, fix = "'exact' beside state_noise", "leave scheme out"
+        raise InputError("scheme", expected=expected, got=repr(scheme), fix=fix)
+    if model.state_noise == "square_root" and model.noise != "diagonal":
+        expected = "white noise, one number, beside state_noise='square_root'"
+        fix = "leave noise out: for other spectra the covariance is no moment of the field"
+        raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
+    has_rates = has_state_noise and not terms and model.drift == "diagonal"
+    if model.drift != "parametric" and not has_rates:
         same = "u" in terms and model.drift in ("diagonal", "dense")
-        expected = "'parametric' (kappa + nu mu) beside terms"
+        expected = "'parametric' (kappa + nu mu) with terms"
         got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
         fix = "leave drift out: it is then nu times the Laplacian"
         raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in SEMILINEAR_NOISES:
-        expected = f"one of {SEMILINEAR_NOISES} beside terms"
+        expected = f"one of {SEMILINEAR_NOISES} with terms"
         fix = "leave noise out: each mode then has a variance of its own"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
-        expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"
+        expected = "'auto', 'none', 'estimate' or known standard deviations with terms"
         fix = "pass the standard deviation of each point, or observation_noise='estimate'"
         raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)

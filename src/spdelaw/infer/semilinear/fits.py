@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,13 +131,26 @@ def refined(
     # The sandwich. At the maximum k parameters have turned the scores of n records towards zero,
     # for which ``n / (n - k)`` makes up; fewer records tell of no spread.
     sandwich, n_scores, k = maximum.covariance, len(scores), posterior.columns.shape[1]
-    if groups is not None or n_scores >= 2 * k:
-        factor = 1.0 if groups is not None else n_scores / (n_scores - k)
+    has_state_noise = form.dynamics.amplitude is not None  # type: ignore[attr-defined]
+    if n_scores >= 2 * k or (groups is not None and not has_state_noise):
+        factor = n_scores / (n_scores - k) if groups is None or has_state_noise else 1.0
         sandwich = factor * sandwich @ scores.T @ scores @ sandwich
+        if has_state_noise:
+            maximum = maximum._replace(columns=_root(sandwich, posterior.columns))
     diagnostics |= {"n_steps": n, "step_shift": shift, "converged": optimum.converged}
     diagnostics |= {"rate_dt": posterior.rate_dt(full)}
     groups = np.arange(n_scores) if groups is None else groups
     return SemilinearFit(maximum, sandwich, scores, groups, diagnostics)
+
+
+def _root(covariance: Array, columns: Array) -> Array:
+    """Directions of unit variance of the free parameters, which the columns select; (p, k).
+
+    Noise that depends on the state gives transitions that are not Gaussian. Their first two moments
+    hold, so that scores are martingale differences and the sandwich is their covariance.
+    """
+    values, vectors = np.linalg.eigh(columns.T @ covariance @ columns)
+    return np.asarray(columns @ (vectors * np.sqrt(np.maximum(values, 0.0))))
 
 
 # ---------- Fit of a semilinear law to coefficients that are observed completely
@@ -186,7 +199,7 @@ class TransitionLikelihood(NamedTuple):
             scores = scheme_scores(dynamics.closure, self.data, self.values)
         if self.weight is None:
             return scores
-        by = {name: self.weight[:, None] * slope for name, slope in scores.by.items()}
+        by = {name: (self.weight * slope.T).T for name, slope in scores.by.items()}
         return Scores(self.weight * scores.log_likelihood, by)
 
     def sampled(self, scores: Array) -> TransitionLikelihood:
@@ -210,9 +223,8 @@ def fit_complete(
     domain: AbstractDomain,
     terms: Sequence[str],
     *,
-    noise: str = "parametric",
-    fixed: Mapping[str, float] | None = None,
     scheme: str = "exact",
+    **words: Any,
 ) -> SemilinearFit:
     """Learn ``nu``, the coefficients of the terms and the noise from coefficients (P, T, N).
 
@@ -221,15 +233,14 @@ def fit_complete(
         times: (T,), or (P, T).
         domain: where the modes live.
         terms: names, such as ("u", "u^3").
-        noise: "parametric", ``scale n^-exponent``, or "diagonal", one variance per mode.
-        fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         scheme: "exact", or "semi_implicit" for fields that this scheme made, step by step.
+        words: of `layout`: ``noise``, ``drift``, ``state_noise`` and ``fixed``.
 
     Returns:
         `SemilinearFit`.
     """
     c = np.asarray(coefficients, float)
-    form = layout(domain, c.shape[-1], terms, noise=noise, fixed=fixed)
+    form = layout(domain, c.shape[-1], terms, **words)
     return fit_transitions(form, transitions(c, np.asarray(times, float)), scheme=scheme)
 
 
@@ -331,10 +342,9 @@ def fit_filtered(
     domain: AbstractDomain,
     terms: Sequence[str],
     *,
-    noise: str = "parametric",
-    fixed: Mapping[str, float] | None = None,
     observation_variance: float | None = None,
     burn: float | None = None,
+    **words: Any,
 ) -> SemilinearFit:
     """Learn a semilinear law from observations collapsed onto its modes.
 
@@ -342,19 +352,18 @@ def fit_filtered(
         collapsed: observations, by `spdelaw.statespace.collapse.collapse`.
         domain: where the modes live.
         terms: names, such as ("u", "u^3").
-        noise: "parametric" or "diagonal".
-        fixed: parameters to hold; ``kappa`` is held at 0 beside ``u``.
         observation_variance: where it is known; otherwise estimated.
         burn: time within which terms do not count; by default `BURN_TIME_SCALES` time
             scales of the reaction.
+        words: of `layout`: ``noise``, ``drift``, ``state_noise`` and ``fixed``.
 
     Returns:
         `SemilinearFit`; the noise of observations is the parameter ``observation_std``.
     """
     r = noise_guess(collapsed) if observation_variance is None else observation_variance
     states, times, prior = rough_states(collapsed, r)
-    given = {"prior": prior, "observation_variance": observation_variance}
-    form = layout(domain, collapsed.n_modes, terms, noise=noise, fixed=fixed, **given)  # type: ignore[arg-type]
+    words |= {"prior": prior, "observation_variance": observation_variance}
+    form = layout(domain, collapsed.n_modes, terms, **words)
     full, smooth = filter_start(form, collapsed, r, transitions(states, times))
     longest = LARGEST_BURN_SHARE * float((times[:, -1] - times[:, 0]).min())
     flat = states.reshape(-1, states.shape[-1])

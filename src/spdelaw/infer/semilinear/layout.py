@@ -25,8 +25,11 @@ from spdelaw.processes.terms import check_names, field_of, flat_terms
 #
 # For each field, with the modes of the domain numbered n = 1, 2, ...,
 #
-#     lambda_n = kappa + nu mu_n^s,
-#     q_n = scale n^-exponent or one q_n per mode,   theta_t per term.
+#     lambda_n = kappa + nu mu_n^s or one lambda_n per mode,
+#     q_n = scale n^-exponent, one q_n per mode, or scale,   theta_t per term,   gamma.
+#
+# Noise that depends on the state has the spectrum q of W, which is white for a square root, and an
+# affine one has the offset gamma.
 #
 # Parameters of several fields carry the name of their field, and there is no kappa: damping is a
 # term there. ``nu``, ``kappa``, the exponent and theta are free as they are; scales and variances
@@ -87,7 +90,9 @@ def rate_coordinates(mu: Array, fields: tuple[str, ...]) -> Tied:
 
 
 def noise_coordinates(noise: str, n_modes: int, fields: tuple[str, ...]) -> Tied:
-    """One variance per mode of each field, or two numbers for each field."""
+    """One variance per mode of each field, two numbers for each field, or one for all modes."""
+    if noise == "white":
+        return Tied(("scale",), np.ones((n_modes, 1)), ("scale",))
     names = [name for field in fields for name in noise_names(field, noise, n_modes)]
     own = np.eye(n_modes)
     if noise == "parametric":
@@ -100,6 +105,8 @@ def noise_coordinates(noise: str, n_modes: int, fields: tuple[str, ...]) -> Tied
 
 def noise_names(field: str, noise: str, n_modes: int) -> list[str]:
     """Names of the numbers of a field's noise."""
+    if noise == "white":
+        return ["scale"]
     if noise == "parametric":
         return [f"scale {field}".strip(), f"exponent {field}".strip()]
     return [f"q {field} {n}" if field else f"q_{n}" for n in range(1, n_modes + 1)]
@@ -111,13 +118,15 @@ class Layout(DynamicsParametrisation):
 
     Attributes:
         mu: ``mu_n^s`` of the modes of one field.
-        noise: "parametric" or "diagonal".
+        noise: "parametric", "diagonal" or "white".
+        drift: "parametric" or "diagonal".
         fixed: values that are held, by name.
         fields: names of the fields, whose modes take turns; one alone has none.
     """
 
     mu: Array = dataclasses.field(default_factory=lambda: np.ones(1))
     noise: str = "parametric"
+    drift: str = "parametric"
     fixed: Mapping[str, float] = dataclasses.field(default_factory=dict)
     fields: tuple[str, ...] = ("",)
 
@@ -172,6 +181,8 @@ def layout(
     terms: Any,
     *,
     noise: str = "parametric",
+    drift: str = "parametric",
+    state_noise: str = "none",
     fixed: Mapping[str, Any] | None = None,
     prior: InitialState | None = None,
     observation_variance: float | None = 0.0,
@@ -182,6 +193,7 @@ def layout(
     ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
     several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise.
     ``prior`` is the law of first states; an ``observation_variance`` of None is estimated.
+    A ``drift`` of "diagonal" has one rate per mode of one field, and no terms.
 
     Raises:
         InputError: an unknown option or name.
@@ -192,12 +204,18 @@ def layout(
     held = dict(fixed or {})
     mu = base.eigenvalues(each) ** float(held.pop("s", 1.0))
     names, none = check_names(terms), np.zeros(n_modes)
-    dynamics = Reacting(domain, names, np.zeros(len(names)), none, none, n_steps=1)
+    coefficients, noise = np.zeros(len(names)), "white" if state_noise == "square_root" else noise
+    dynamics = Reacting(domain, names, coefficients, none, none, 1, state_noise)
+    rates = rate_coordinates(mu, fields)
+    if drift == "diagonal":
+        rates = Tied(tuple(f"eigenvalue[{n + 1}]" for n in range(n_modes)), np.eye(n_modes))
     parts: dict[str, AbstractCoordinates] = {
-        "eigenvalue": rate_coordinates(mu, fields),
+        "eigenvalue": rates,
         "coefficient": Tied(names, np.eye(len(names))),
         "noise_variance": noise_coordinates(noise, each, fields),
     }
+    if state_noise == "affine":
+        parts["noise_offset"] = Single("noise_offset", None, 0)
     if observation_variance is None:
         parts["observation"] = Single("observation_std", None, 2)
     if "u" in names:
@@ -209,7 +227,7 @@ def layout(
         del held[f"scale {field}"]
     _check_held(held, [name for part in parts.values() for name in part.names])
     if "u" in names and held["kappa"] is None and held.get("u") is None:
-        expected = "a value to hold beside the term 'u'"
+        expected = "a fixed value together with the term 'u'"
         fix = "leave kappa at 0: the coefficient of u is minus kappa"
         raise InputError("kappa", expected=expected, got="both free", fix=fix)
     held = {name: float(value) for name, value in held.items() if value is not None}
@@ -225,6 +243,7 @@ def layout(
         initial_variance=prior.covariance,
         mu=mu,
         noise=noise,
+        drift=drift,
         fixed=held,
         fields=fields,
     )
@@ -235,7 +254,7 @@ def check_amount(form: Layout, after: Array) -> None:
     n, what = after.size if len(after) > 1 else 0, "values after a first time,"
     if n < 2 * len(form.free):  # one pair alone tells of no spread
         expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
-        fix = "bring more paths or times, or fewer terms"
+        fix = "use more paths or times, or fewer terms"
         raise InputError("fields", expected=expected, got=str(n), fix=fix)
 
 
@@ -244,7 +263,7 @@ def _check_held(held: Mapping[str, Any], names: list[str]) -> None:
     for name, value in held.items():
         if name not in names:
             expected = f"names among {tuple(names)}"
-            fix = "fix 'nu', 'kappa', 's', 'scale', 'exponent' or the coefficient of a term"
+            fix = "use one of these names; of several numbers each has a name of its own"
             raise InputError("fixed", expected=expected, got=repr(name), fix=fix)
         if value is not None and not (isinstance(value, Real) and math.isfinite(value)):
             fix = f"pass fixed={{{name!r}: 0.0}}"
@@ -290,7 +309,7 @@ def by_field(
             fix = f"pass {what}=('u', 'u^3') for one field"
             raise InputError(what, expected=expected, got=repr(dict(terms)), fix=fix)
         if n_modes == "auto":
-            expected = f"a number beside {what} by field"
+            expected = f"a number together with {what} by field"
             fix = "pass the modes of each field, such as n_modes=15"
             raise InputError("n_modes", expected=expected, got="'auto'", fix=fix)
         domain = Fields(domain, tuple(terms))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 
 from spdelaw.infer.semilinear.layout import Layout, noise_names
 from spdelaw.infer.semilinear.scoring import solve
@@ -11,7 +12,7 @@ from spdelaw.processes.specification import InitialState
 from spdelaw.processes.terms import field_of
 from spdelaw.statespace.collapse import Collapsed, some_paths
 from spdelaw.statespace.filter import filter_scores, gram_roots, in_segments, smooth_block
-from spdelaw.statespace.transitions import Transitions, transitions
+from spdelaw.statespace.transitions import Transitions, gaussian, transitions
 
 # ---------- Start values from increments, in closed form but for one search
 #
@@ -32,8 +33,13 @@ NU_RANGE, NU_TRIALS = (1e-3, 1e3), 9
 REWEIGHTING_ROUNDS = 3
 #: Rate times the step of a field that is never observed, to begin with.
 HIDDEN_RATE = 0.05
-#: Transitions that are enough for a start.
-START_TRANSITIONS = 800
+#: Transitions that are enough for a start, and for that of noise that depends on the state.
+START_TRANSITIONS, START_STATES = 800, 200
+#: Offsets of affine noise that a start tries, in sizes of the field, the least part of a variance,
+#: and rounds around the best offset.
+START_OFFSETS, LEAST_RATE_SHARE, OFFSET_ROUNDS = (0.1, 0.32, 1.0, 3.2), 1e-2, 3
+#: Correlations of a mode with itself a step later between which a start is searched.
+CORRELATIONS = (0.02, 1.0 - 1e-6)
 
 
 def start(form: Layout, data: Transitions, **given: float) -> Array:
@@ -49,7 +55,56 @@ def start(form: Layout, data: Transitions, **given: float) -> Array:
             values |= _start_of_hidden(form, field, data, names)
             continue
         values |= _start_of_field(form, field, field_data, names, terms[at][..., modes])
+    if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
+        values |= _start_of_state_noise(form, data, values)
     return form.vector(values)
+
+
+def _start_of_state_noise(
+    form: Layout, data: Transitions, values: dict[str, float]
+) -> dict[str, float]:
+    """Spectrum of W and offset, with the rate of the covariance frozen at the state before.
+
+    The variances of the residuals r at a state x are then linear in the spectrum: non-negative
+    least squares, each row in units of its own size. The offset is the likeliest of a grid, refined
+    around its best; far from it the search crawls, as transitions where the noise vanishes have
+    huge scores. ``values`` are those of additive noise.
+    """
+    data = data.draw(START_STATES)
+    x, dynamics = data.before, form.dynamics
+    amplitude, n = dynamics.amplitude, dynamics.n_modes  # type: ignore[union-attr]
+    closure = form.closure(form.vector({"noise_offset": 0.0} | values))
+    dt, rates = data.dt[:, None], closure.rates
+    drift = closure.reaction.drift(closure.total, x) * dt * decay_mean(rates * dt)
+    residual = data.after - np.exp(-rates * dt) * x - drift
+    exposure = decay_mean((rates[:, None] + rates) * dt[..., None]) * dt[..., None]
+    variance_exposure = np.einsum("bnn->bn", exposure)
+
+    def candidate(offset: float) -> tuple[float, float, Array]:
+        """Log-likelihood, offset and spectrum."""
+        each = (amplitude.rate(e, offset, x, None) for e in np.eye(n))
+        rows = np.stack([np.einsum("bnn->bn", rate) for rate in each], -1)
+        rows *= variance_exposure[..., None]
+        weight = 1.0 / np.maximum(rows.mean(-1), LEAST_RATE_SHARE * rows.mean())
+        matrix, target = weight[..., None] * rows, weight * residual**2
+        q = scipy.optimize.nnls(matrix.reshape(-1, n), target.ravel())[0]
+        q = np.maximum(q, LEAST_RATE_SHARE * q.mean()) + 1e-300
+        covariance = amplitude.rate(q, offset, x, None) * exposure
+        value = float(gaussian(residual, covariance)[0].sum())
+        return (value if np.isfinite(value) else -np.inf), offset, q
+
+    if "noise_offset" not in form.free_names:
+        _, offset, q = candidate(form.fixed.get("noise_offset", 0.0))
+        return _noise_values(form, "", q) | {"noise_offset": offset}
+    size = float(np.sqrt((x**2).sum(1).mean() / dynamics.domain.volume))  # type: ignore[union-attr]
+    tried = [sign * k * size for k in START_OFFSETS for sign in (-1.0, 1.0)]
+    best = max((candidate(offset) for offset in tried), key=lambda one: one[0])
+    ratio = START_OFFSETS[1] / START_OFFSETS[0]
+    for _ in range(OFFSET_ROUNDS):
+        near = (candidate(best[1] * ratio**power) for power in (-2 / 3, -1 / 3, 1 / 3, 2 / 3))
+        best = max((best, *near), key=lambda one: one[0])
+        ratio **= 1 / 3
+    return _noise_values(form, "", best[2]) | {"noise_offset": best[1]}
 
 
 def _start_of_hidden(
@@ -96,11 +151,30 @@ def _start_of_field(
         nu = float(np.exp(best))
     _, theta, noise = profile(nu)
     values = {f"nu {field}".strip(): nu, **dict(zip(names, theta, strict=True))}
+    if form.drift == "diagonal":
+        values = _start_of_rates(form, data)
+    return values | _noise_values(form, field, noise)
+
+
+def _start_of_rates(form: Layout, data: Transitions) -> dict[str, float]:
+    """One rate per mode by regression of states on those before, in units of the field's size."""
+    weight = 1.0 / np.maximum((data.before**2).sum(1), 1e-300)
+    cross, square = (weight @ (data.before * x) for x in (data.after, data.before))
+    correlation = np.clip(cross / np.maximum(square, 1e-300), *CORRELATIONS)
+    rates = -np.log(correlation) / np.median(data.dt)
+    return dict(zip(form.parts["eigenvalue"].names, rates, strict=True))
+
+
+def _noise_values(form: Layout, field: str, noise: Array) -> dict[str, float]:
+    """Values by name of variances of the modes of a field."""
+    names = noise_names(field, form.noise, len(noise))
     if form.noise == "parametric":
         n = np.log(np.arange(1.0, len(noise) + 1.0))
         line = np.polyfit(n, np.log(noise), 1) if len(n) > 1 else (0.0, np.log(noise[0]))
         noise = np.array([np.exp(line[1]), -line[0]])
-    return values | dict(zip(noise_names(field, form.noise, len(noise)), noise, strict=True))
+    if form.noise == "white":
+        noise = noise.mean(keepdims=True)
+    return dict(zip(names, noise, strict=True))
 
 
 def _residual_noise(residual: Array, unit: Array) -> Array:

@@ -1,0 +1,223 @@
+"""Recovery of noise that depends on the state: bias, coverage, spread against an oracle, time.
+
+    python -m benchmarks.state_noise recovery [sets]
+    python -m benchmarks.state_noise gappy [sets]
+    python -m benchmarks.state_noise kinds [sets]
+    python -m benchmarks.state_noise page
+
+`recovery` fits complete fields, 12 paths of 50 transitions, and compares the estimates with those
+of an oracle that holds the spectrum of W and the offset at the truth. `gappy` hides 30 % of the
+values and adds noise. `kinds` asks `discover` whether noise is additive or in proportion to the
+field.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import spdelaw as sl
+
+RESULTS = Path(__file__).parent / "results" / "state_noise.json"
+TIMES = 0.1 * np.arange(51)
+PATHS = 12
+#: Kind, modes, and words of the fit beside it.
+SETTINGS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "proportional, 6 modes": ("proportional", 6, {}),
+    "proportional, 16 modes": ("proportional", 16, {"drift": "parametric", "noise": "parametric"}),
+    "affine, 6 modes": ("affine", 6, {}),
+    "affine, 16 modes": ("affine", 16, {"drift": "parametric", "noise": "parametric"}),
+    "square root, 6 modes": ("square_root", 6, {"terms": ("1", "u")}),
+    "square root, 16 modes": ("square_root", 16, {"terms": ("1", "u")}),
+    "proportional, 16 modes, all free": ("proportional", 16, {}),
+}
+
+
+def equation(kind: str, n_modes: int, times: Any = TIMES) -> sl.Semilinear:
+    """The equation of the catalogue with noise of this kind."""
+    if kind == "square_root":
+        return sl.catalogue.square_root_heat(n_modes, times=times)
+    offset = 0.5 if kind == "affine" else 0.0
+    return sl.catalogue.geometric_heat(n_modes, noise_offset=offset, times=times)
+
+
+def truth(e: sl.Semilinear, law: sl.Law) -> dict[str, float]:
+    """True values of the free parameters by name."""
+    lam, q = e.linear.eigenvalues, e.linear.noise_variance
+    out = {f"eigenvalue[{n + 1}]": lam[n] for n in range(e.n_modes)}
+    out |= {f"q_{n + 1}": q[n] for n in range(e.n_modes)}
+    out |= {"nu": 0.2, "kappa": 0.0, "scale": q[0], "exponent": 1.5, "noise_offset": e.noise_offset}
+    out |= dict(e.terms)
+    return {name: float(out[name]) for name in law.info["standard_errors"] if name in out}
+
+
+def errors_and_estimates(law: sl.Law, names: Any, level: float = 0.95) -> tuple[Any, Any, Any]:
+    """Estimates, standard errors, and intervals of coordinates by name."""
+    estimates, robust = law.info["estimates"], law.info["standard_errors"]
+    x, s = (np.array([one[name] for name in names]) for one in (estimates, robust))
+    positive = np.array([name.startswith("q_") or name == "scale" for name in names])
+    width = 1.96 * s
+    lower = np.where(positive, x * np.exp(-width / np.abs(x)), x - width)
+    upper = np.where(positive, x * np.exp(width / np.abs(x)), x + width)
+    return x, s, (lower, upper)
+
+
+def oracle_words(e: sl.Semilinear, names: Any, true: dict[str, float]) -> dict[str, float]:
+    """What an oracle holds: the spectrum of W and the offset."""
+    held = ("q_", "scale", "exponent", "noise_offset")
+    return {name: true[name] for name in names if name.startswith(held)}
+
+
+def recovery(n_sets: int) -> dict[str, Any]:
+    """Bias, coverage, spread against the oracle and seconds for each setting."""
+    out = {}
+    for label, (kind, n_modes, words) in SETTINGS.items():
+        e, z, seconds, x, oracle = equation(kind, n_modes), [], [], [], []
+        hits = []
+        for seed in range(n_sets):
+            fields = sl.simulate(e, PATHS, seed=seed)
+            options = {"state_noise": kind, "observation_noise": "none", **words}
+            clock = time.process_time()
+            law = sl.fit(fields, e.domain, n_modes, **options)
+            seconds.append(time.process_time() - clock)
+            true = truth(e, law)
+            names = list(true)
+            values = np.array(list(true.values()))
+            estimate, error, (lower, upper) = errors_and_estimates(law, names)
+            hits.append((lower <= values) & (values <= upper))
+            z.append((estimate - values) / error)
+            x.append(estimate)
+            if seed < ORACLE_SETS:
+                held = oracle_words(e, names, true)
+                best = sl.fit(fields, e.domain, n_modes, fixed=held, **options)
+                oracle.append([best.info["estimates"][n] for n in names if n not in held])
+        free = [i for i, n in enumerate(names) if n not in oracle_words(e, names, true)]
+        spread = np.std(np.array(x)[: len(oracle)][:, free], axis=0) / np.std(oracle, axis=0)
+        out[label] = {
+            "sets": n_sets,
+            "parameters": names,
+            "coverage": float(np.mean(hits)),
+            "least coverage": float(np.mean(hits, axis=0).min()),
+            "coverages": np.mean(hits, axis=0).round(3).tolist(),
+            "mean z": np.mean(z, axis=0).round(2).tolist(),
+            "sd z": np.std(z, axis=0).round(2).tolist(),
+            "spread over oracle, drift": spread.round(3).tolist(),
+            "seconds": float(np.median(seconds)),
+        }
+        print(label, json.dumps({k: v for k, v in out[label].items() if k != "parameters"}))
+    return out
+
+
+#: Sets that an oracle is fitted to as well.
+ORACLE_SETS = 100
+
+
+def gappy(n_sets: int) -> dict[str, Any]:
+    """Coverage and seconds with 30 % of the values missing and noise."""
+    out = {}
+    for kind in ("proportional", "affine", "square_root"):
+        e, hits, z, seconds = equation(kind, 6, 0.1 * np.arange(41)), [], [], []
+        words: dict[str, Any] = {"drift": "parametric", "noise": "parametric"}
+        if kind == "square_root":
+            words = {"terms": ("1", "u")}
+        for seed in range(n_sets):
+            fields = sl.simulate(e, 20, seed=1000 + seed, observation_std=0.02)
+            hidden = np.random.default_rng(seed).random(fields.shape) < 0.3
+            clock = time.process_time()
+            law = sl.fit(fields.where(~hidden), e.domain, 6, state_noise=kind, **words)
+            seconds.append(time.process_time() - clock)
+            true = truth(e, law)
+            values = np.array(list(true.values()))
+            estimate, error, (lower, upper) = errors_and_estimates(law, list(true))
+            hits.append((lower <= values) & (values <= upper))
+            z.append((estimate - values) / error)
+        out[f"{kind}, 6 modes, 20 x 40"] = {
+            "sets": n_sets,
+            "parameters": list(true),
+            "coverage": float(np.mean(hits)),
+            "coverages": np.mean(hits, axis=0).round(3).tolist(),
+            "mean z": np.mean(z, axis=0).round(2).tolist(),
+            "seconds": float(np.median(seconds)),
+        }
+        print(kind, json.dumps(out[f"{kind}, 6 modes, 20 x 40"]))
+    return out
+
+
+def kinds(n_sets: int) -> dict[str, Any]:
+    """How often additive and proportional noise are told apart, 12 paths of 80 times."""
+    times, out = 0.1 * np.arange(80), {}
+    geometric = equation("proportional", 6, times)
+    # the same drift and initial state, and noise of a similar size
+    additive = sl.Semilinear(geometric.linear)
+    for label, e in (("proportional", geometric), ("none", additive)):
+        right = 0
+        for seed in range(n_sets):
+            fields = sl.simulate(e, PATHS, seed=seed)
+            right += sl.discover(fields, e.domain, 6, library=()).state_noise == label
+        out[label] = {"sets": n_sets, "right": right}
+        print(label, out[label])
+    return out
+
+
+def page() -> None:
+    """Write the tables of `results/state_noise.md`."""
+    results = json.loads(RESULTS.read_text())
+    lines = ["# Noise that depends on the state", ""]
+    lines += [
+        "`python -m benchmarks.state_noise recovery 200`: complete, 12 paths x 50 transitions.",
+        "",
+    ]
+    lines += [
+        "| noise | sets | coverage of 95 % | least of a parameter | largest bias, s.e. "
+        "| SD over oracle, drift | CPU s |"
+    ]
+    lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for label, row in results.get("recovery", {}).items():
+        bias, spread = np.abs(row["mean z"]).max(), max(row["spread over oracle, drift"])
+        lines.append(
+            f"| {label} | {row['sets']} | {row['coverage']:.3f} | {row['least coverage']:.3f} "
+            f"| {bias:.2f} | {spread:.2f} | {row['seconds']:.2f} |"
+        )
+    lines += ["", "`python -m benchmarks.state_noise gappy 50`: 30 % missing, noise of 0.02.", ""]
+    lines += [
+        "| noise | sets | coverage of 95 % | largest bias, s.e. | CPU s |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for label, row in results.get("gappy", {}).items():
+        bias = np.abs(row["mean z"]).max()
+        lines.append(
+            f"| {label} | {row['sets']} | {row['coverage']:.3f} | {bias:.2f} "
+            f"| {row['seconds']:.1f} |"
+        )
+    lines += [
+        "",
+        "`python -m benchmarks.state_noise kinds 100`: additive or proportional, 12 x 80.",
+        "",
+    ]
+    lines += ["| truth | sets | right |", "| --- | ---: | ---: |"]
+    for label, row in results.get("kinds", {}).items():
+        lines.append(
+            f"| {'additive' if label == 'none' else label} | {row['sets']} | {row['right']} |"
+        )
+    RESULTS.with_suffix(".md").write_text("\n".join([*lines, ""]))
+
+
+def main(what: str = "page", n_sets: str = "0") -> None:
+    """Run one part, keep the results of the others, and write the page."""
+    if what != "page":
+        warnings.simplefilter("ignore")
+        results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        part = {"recovery": recovery, "gappy": gappy, "kinds": kinds}[what](int(n_sets))
+        results[what] = results.get(what, {}) | part
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    page()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
