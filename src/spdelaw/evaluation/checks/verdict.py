@@ -333,7 +333,9 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
     elif suite.mean is not None and suite.mean.any():
         mean = observed.basis(law.n_modes) @ suite.mean
         observed, words["terms"] = observed._replace(values=observed.values + mean), ("1",)
-    kinds = STATE_NOISES  # noise in proportion to a field that crosses zero would vanish there
+    kinds: tuple[str, ...] = (
+        STATE_NOISES  # noise in proportion to a field that crosses zero would vanish there
+    )
     if np.nanmin(observed.values) < 0.0:
         kinds = ("none", "affine")
     for kind in kinds:
