@@ -538,7 +538,7 @@ def _search(
         if objective.is_spent or np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
             break
         information = curvature(x, scale)
-        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
+        scale = 1.0 / np.sqrt(np.fmax(np.abs(np.diag(information)), 0.1))  # not NaN
         x, value = _quasi_newton(objective, x, scale)
     return x, value, scale
 
