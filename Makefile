@@ -33,16 +33,18 @@ test: $(VENV)/.dev ## run the fast tests and the examples in the docs
 test-all: $(VENV)/.dev ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+# Other versions of torch bring several gigabytes of CUDA: both targets take the pinned one.
 test-lowest: ## run the fast tests with the lowest declared versions (in .venv-lowest)
 	@$(PYTHON) -m venv .venv-lowest
-	@grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
-	  | sort -u > .venv-lowest/constraints.txt
+	@{ grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
+	  | grep -v '^torch=='; grep '^torch==' constraints.txt; } | sort -u > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install -qq -c .venv-lowest/constraints.txt -e '.[dev,all]'
 	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-newest: ## run the fast tests with the newest versions there are (in .venv-newest)
 	@$(PYTHON) -m venv .venv-newest
-	@.venv-newest/bin/python -m pip install -qq --upgrade -e '.[dev,all]'
+	@grep '^torch==' constraints.txt > .venv-newest/constraints.txt
+	@.venv-newest/bin/python -m pip install -qq --upgrade -c .venv-newest/constraints.txt -e '.[dev,all]'
 	.venv-newest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-wheel: ## build the wheel, install it without extras, and fit a NetCDF file (in .venv-wheel)

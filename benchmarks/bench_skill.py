@@ -86,7 +86,7 @@ def _markdown(found: dict[str, Any]) -> str:
 
 def _section(name: str, case: dict[str, Any]) -> list[str]:
     about = (
-        f"{case['n_origins']} origins, learned anew {case['n_fits']} times, law of "
+        f"{case['n_origins']} origins, refitted {case['n_fits']} times, law of "
         f"{case['n_modes']} modes, drift {case['drift']}, rest {case['rest']}; LIM of "
         f"{case['patterns']} EOFs; 95 % intervals from blocks of origins; "
         f"{case['seconds']:.0f} s of CPU."

@@ -25,7 +25,7 @@ import dataclasses
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,22 +54,15 @@ QUICK_RATE, QUICK_SETS, CHEAP = 1e-4, 2, 4
 
 def main(arguments: list[str] | None = None) -> int:
     """Run or report; 1 where a line of the report does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("run", "report", "quick"))
-    parser.add_argument("--work", type=Path, nargs="+", default=[Path("calibration.jsonl")])
-    parser.add_argument("--seconds", type=float, default=600.0, help="time to run for")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="kinds, by how their name begins")
-    parser.add_argument("--sets", type=int, default=10**9, help="most data sets of a kind")
-    given = parser.parse_args(arguments)
+    given = options(__doc__, ("run", "report", "quick")).parse_args(arguments)
     if given.what == "quick":
         wrong = quick()
         print("\n".join(wrong) or "every line holds")
         return int(bool(wrong))
     if given.what == "run":
-        some = tuple(k for k in KINDS if k.name.startswith(tuple(given.only or [""])))
-        run(given.work[0], given.seconds, some, given.sets)
+        run(given, KINDS, measure)
         return 0
-    return report([line for work in given.work for line in read(work)])
+    return report(read(*given.work))
 
 
 # -- one data set ---------------------------------------------------------------------------
@@ -215,17 +208,29 @@ def _bands(law: sl.Law, kind: Kind, test: Any, tier: str, seed: int) -> list[int
 # -- runs and reports -------------------------------------------------------------------------
 
 
-def run(work: Path, seconds: float, kinds: tuple[Kind, ...] = KINDS, sets: int = 10**9) -> None:
-    """Append lines until the time is over or every kind has that many."""
+def options(doc: str, tasks: tuple[str, ...] = ("run", "report")) -> argparse.ArgumentParser:
+    """Options of a calibration that goes round its kinds."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("what", choices=tasks)
+    parser.add_argument("--work", type=Path, nargs="+", default=[Path("calibration.jsonl")])
+    parser.add_argument("--seconds", type=float, default=600.0, help="time to run for")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME", help="first words")
+    parser.add_argument("--sets", type=int, default=10**9, help="most data sets of a kind")
+    return parser
+
+
+def run(given: argparse.Namespace, kinds: Sequence[Any], measure: Callable) -> None:
+    """Append lines until the time is over or every kind has that many sets, ``turns`` a round."""
+    kinds, work = [k for k in kinds if k.name.startswith(tuple(given.only))], given.work[0]
     done = {(line["kind"], line["seed"]) for line in read(work)}
     start, turn, commit = time.monotonic(), 0, current_commit()
-    while any(turn * kind.turns < sets for kind in kinds):
+    while any(turn * kind.turns < given.sets for kind in kinds):
         for kind in kinds:
-            for seed in range(turn * kind.turns, min((turn + 1) * kind.turns, sets)):
+            for seed in range(turn * kind.turns, min((turn + 1) * kind.turns, given.sets)):
                 if (kind.name, seed) not in done:
                     with work.open("a") as file:
                         file.write(json.dumps(measure(kind, seed) | {"commit": commit}) + "\n")
-                if time.monotonic() - start > seconds:
+                if time.monotonic() - start > given.seconds:
                     return
         turn += 1
 
@@ -247,13 +252,14 @@ def quick(kinds: tuple[Kind, ...] = KINDS, sets: int = QUICK_SETS) -> list[str]:
     return wrong
 
 
-def read(work: Path) -> Iterator[dict[str, Any]]:
-    """Lines of a run; the last one may have been cut."""
-    if not work.exists():
-        return
-    for text in work.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
-            yield json.loads(text)
+def read(*works: Path) -> list[dict[str, Any]]:
+    """Lines of runs; the last one of each may have been cut."""
+    lines = []
+    for work in works:
+        for text in work.read_text().splitlines() if work.exists() else ():
+            with contextlib.suppress(json.JSONDecodeError):
+                lines.append(json.loads(text))
+    return lines
 
 
 def summary(kind: Kind, lines: list[dict[str, Any]]) -> dict[str, Any]:

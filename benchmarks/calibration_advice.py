@@ -12,19 +12,16 @@ first advice, or a warning of the fit, must name the cause.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import re
 import time
 import warnings
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from benchmarks._timing import current_commit, table, write_results
-from benchmarks.calibration import read
+from benchmarks._timing import table, write_results
+from benchmarks.calibration import options, read, run
 
 import numpy as np  # isort: skip
 
@@ -55,7 +52,7 @@ class Row:
         cause: pattern that the first advice or a warning must match; none for a right law.
         n_modes, domain: of the fit.
         test: fields to judge a right law on, where these are of another size.
-        sets: data sets of one round.
+        turns: data sets of one round.
     """
 
     name: str
@@ -65,7 +62,7 @@ class Row:
     n_modes: int = 3
     domain: Any = INTERVAL
     test: Callable[[Random], Any] | None = None
-    sets: int = 4
+    turns: int = 4
 
 
 # -- data -----------------------------------------------------------------------------------
@@ -246,24 +243,24 @@ RIGHT = (
     Row("2 paths of 12", heat(2, 12), STATIONARY),
     Row("2 paths of 12, default options", heat(2, 12)),
     Row("5 paths of 11 against 200", heat(5, 11), STATIONARY, test=heat(200, 11)),
-    Row("200 paths against 5 of 11", heat(200, 11), STATIONARY, test=heat(5, 11), sets=8),
+    Row("200 paths against 5 of 11", heat(200, 11), STATIONARY, test=heat(5, 11), turns=8),
     Row("200 paths of 11", heat(200, 11)),
     Row("20 paths of 61, default options", heat()),
     Row("20 paths of 61, noise, default options", heat(std=0.1)),
     Row("1 record of 2,000", heat(1, 2000)),
     Row("1 record of 300, noise", heat(1, 300, 0.1)),
-    Row("noise stated and right", heat(std=0.1), STATED, sets=8),
+    Row("noise stated and right", heat(std=0.1), STATED, turns=8),
     Row("noise stated per value", per_value(heat(10, 41)), STATIONARY),
-    Row("noise per value, 40 % missing", per_value(heat(10, 41, missing=0.4)), STATIONARY, sets=1),
-    Row("40 % missing, noise", heat(10, 41, 0.1, 0.4), NOISY, sets=1),
-    Row("80 % missing, noise", heat(10, 41, 0.1, 0.8), NOISY, sets=1),
+    Row("noise per value, 40 % missing", per_value(heat(10, 41, missing=0.4)), STATIONARY, turns=1),
+    Row("40 % missing, noise", heat(10, 41, 0.1, 0.4), NOISY, turns=1),
+    Row("80 % missing, noise", heat(10, 41, 0.1, 0.8), NOISY, turns=1),
     Row("one mode", heat(rates=(1.0,), noise=(1.0,)), n_modes=1),
     Row("one mode, noise", heat(std=0.1, rates=(1.0,), noise=(1.0,)), n_modes=1),
     Row("as many points as modes", heat(std=0.1, points=np.array([0.5, 1.5, 2.5]))),
     Row("12 modes", heat(rates=np.arange(1, 13) ** 2.0, noise=1.0 / np.arange(1, 13)), n_modes=12),
     Row("a mode without noise or energy", heat(noise=(1.0, 0.0, 0.3))),
-    Row("Allen-Cahn, terms u, u^3", allen_cahn(), TERMS, n_modes=8, domain=RING, sets=1),
-    Row("Allen-Cahn, 10 x 61, terms", allen_cahn(10, 61), TERMS, n_modes=8, domain=RING, sets=1),
+    Row("Allen-Cahn, terms u, u^3", allen_cahn(), TERMS, n_modes=8, domain=RING, turns=1),
+    Row("Allen-Cahn, 10 x 61, terms", allen_cahn(10, 61), TERMS, n_modes=8, domain=RING, turns=1),
 )
 
 HALF = {"drift": lambda t: 4.0 if t >= 60 else 1.0}, {"strength": lambda t: 4.0 if t >= 60 else 1.0}
@@ -321,16 +318,16 @@ WRONG = (
         domain=RING),
     Row("around sin(x), mean zero", changed(heat(), lambda _, u: u + np.sin(POINTS)),
         {"mean": "zero"}, "mean='constant'"),
-    Row("cubic data, linear law", allen_cahn(), {}, "term u.3", 8, RING, sets=1),
-    Row("cubic data, terms u", allen_cahn(), {"terms": ("u",)}, "term u.3", 8, RING, sets=1),
-    Row("quadratic data, terms u, u^3", allen_cahn(quadratic=2.0), TERMS, "term u.2", 8, RING,
-        sets=1),
+    Row("cubic data, linear law", allen_cahn(), {}, "term u.3", 8, RING, turns=1),
+    Row("cubic data, terms u", allen_cahn(), {"terms": ("u",)}, "term u.3", 8, RING, turns=1),
+    Row("quadratic data, terms u, u^3", allen_cahn(10, 100, quadratic=2.0), TERMS, "term u.2", 8,
+        RING, turns=1),
     Row("terms, an outlier frame", changed(allen_cahn(), frame), TERMS, "an outlier at path", 8,
-        RING, sets=1),
+        RING, turns=1),
     Row("terms, +300", changed(allen_cahn(), lambda _, u: u + 300.0), TERMS,
-        r"terms act on values around (299|300)", 8, RING, sets=1),
+        r"terms act on values around (299|300)", 8, RING, turns=1),
     Row("terms, uneven noise per point", changed(allen_cahn(), biased), TERMS, "x 1.17", 8, RING,
-        sets=1),
+        turns=1),
 )  # fmt: skip
 ROWS = RIGHT + WRONG
 
@@ -341,7 +338,7 @@ ROWS = RIGHT + WRONG
 def measure(row: Row, seed: int) -> dict[str, Any]:
     """Verdict, advice and impact; an error that leaves the package is a result too."""
     rng = np.random.default_rng([zlib.crc32(row.name.encode()), seed])
-    line: dict[str, Any] = {"row": row.name, "seed": seed}
+    line: dict[str, Any] = {"kind": row.name, "seed": seed}
     start = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -389,21 +386,6 @@ def _measured(row: Row, rng: Random, is_scored: bool) -> dict[str, Any]:
 # -- runs and reports -----------------------------------------------------------------------
 
 
-def run(work: Path, seconds: float, rows: tuple[Row, ...], sets: int) -> None:
-    """Append lines until the time is over or every row has that many."""
-    done = {(line["row"], line["seed"]) for line in read(work)}
-    start, turn, commit = time.monotonic(), 0, current_commit()
-    while any(turn * row.sets < sets for row in rows):
-        for row in rows:
-            for seed in range(turn * row.sets, min((turn + 1) * row.sets, sets)):
-                if (row.name, seed) not in done:
-                    with work.open("a") as file:
-                        file.write(json.dumps(measure(row, seed) | {"commit": commit}) + "\n")
-                if time.monotonic() - start > seconds:
-                    return
-        turn += 1
-
-
 def summary(row: Row, lines: list[dict[str, Any]]) -> dict[str, Any]:
     """One row of the table."""
     good = [line for line in lines if "error" not in line]
@@ -433,7 +415,7 @@ def _holds(values: list[Any]) -> bool:
 def report(lines: list[dict[str, Any]]) -> str:
     """The tables; written to ``benchmarks/results``."""
     rows = [
-        summary(row, own) for row in ROWS if (own := [x for x in lines if x["row"] == row.name])
+        summary(row, own) for row in ROWS if (own := [x for x in lines if x["kind"] == row.name])
     ]
     first, second = [], []
     for row in rows:
@@ -471,18 +453,11 @@ def report(lines: list[dict[str, Any]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run or report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("run", "report"))
-    parser.add_argument("--work", type=Path, nargs="+", default=[Path("advice.jsonl")])
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--only", nargs="+", default=[""], metavar="NAME")
-    parser.add_argument("--sets", type=int, default=10**9)
-    given = parser.parse_args(arguments)
+    given = options(__doc__).parse_args(arguments)
     if given.what == "run":
-        rows = tuple(row for row in ROWS if row.name.startswith(tuple(given.only)))
-        run(given.work[0], given.seconds, rows, given.sets)
+        run(given, ROWS, measure)
     else:
-        print(report([line for work in given.work for line in read(work)]))
+        print(report(read(*given.work)))
     return 0
 
 

@@ -130,6 +130,7 @@ _NEARER = "a semilinear search ends nearer to its maximum, within 0.001 standard
 _ASSUMED = "a law says in one line what it assumes, and looks for memory in its residual"
 _ENTRIES = "semilinear laws have the entries of every fit, such as mean and convergence"
 _RESIDUAL = "messages call the residual of the modes by its name"
+_MEAN = "bands of forecasts include the error of the mean, which drawn laws no longer shift"
 CHANGED_TODAY: dict[str, str] = {
     **{
         f"{case}/law decided": _RESIDUAL
@@ -141,6 +142,12 @@ CHANGED_TODAY: dict[str, str] = {
     },
     **{f"fits_of_members/{law} decided": _RESIDUAL for law in ("first", "second")},
     "patterns_dense/law warnings": _RESIDUAL,
+    **{
+        f"law_parameter_draws{kind}/{part}": _MEAN
+        for kind in ("", "_dense")
+        for part in ("forecast", "reconstruct")
+    },
+    **{f"ring_turning_mean/law forecast {part}": _MEAN for part in ("std", "sample")},
     **{
         f"{case}/{result} attrs.observation_std": _BANDS
         for case in _PREDICTED

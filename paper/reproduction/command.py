@@ -102,7 +102,7 @@ def _run(run: Run, out: Path, number: int, total: int, output: Output) -> dict[s
         with output.progress(run.name) as bar:
             record = execute(run, out, bar)
     seconds = time.perf_counter() - start
-    errors = {task: s["relative_l2"] for task, s in record["scores"].items()}
+    errors = {t: s["relative_l2"] for t, s in record["scores"].items() if "relative_l2" in s}
     shown = "  ".join(f"{task} {error:.4f}" for task, error in errors.items())
     word = "recorded" if recorded else f"{seconds:.1f} s"
     output.line(f"[{number}/{total}] {run.name:<28} {word:>8}  rel L2: {shown}")

@@ -38,11 +38,11 @@ TRUTH: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": "law of th
 # ------------------------------------------------------------------ curves
 
 
-def laws(records: list[Record]) -> Iterator[tuple[str, list[Record], str]]:
-    """Entry, records and label of each system with curves of its law, in their order."""
+def laws(records: list[Record], curve: str) -> Iterator[tuple[str, list[Record], str]]:
+    """Entry, records and label of each learned law that has this curve, in their order."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        if record["kind"] == "law" and "curves" in record:
+        if record["kind"] == "law" and curve in record.get("curves", {}):
             groups.setdefault(record["entry"], []).append(record)
     for entry, group in groups.items():
         short = f" ({group[0]['shortened'][0]})" if group[0]["shortened"] else ""
@@ -86,7 +86,7 @@ def plot_variance_over_time(records: list[Record], ax: Axes | None = None) -> Fi
     """Draw the spatially averaged variance, observation noise included (paper, Appendix A)."""
     with style():
         ax = new_figure(COLUMN, 0.9 * COLUMN).add_subplot() if ax is None else ax
-        for entry, group, label in laws(records):
+        for entry, group, label in laws(records, "averaged_variance"):
             colour, _ = LOOK.get(entry, OTHER)
             mean, std = moments(group, "averaged_variance")
             time = group[0]["curves"]["time"]
@@ -136,7 +136,7 @@ def _plot_by_mode(records: list[Record], curve: str, label: str, ax: Axes | None
     with style():
         if ax is None:
             ax = new_figure(COLUMN, COLUMN).add_subplot()
-        groups = list(laws(records))
+        groups = list(laws(records, curve))
         for i, (entry, group, name) in enumerate(groups):
             colour, marker = LOOK.get(entry, OTHER)
             mean, reach = bars(records, group, curve)
@@ -270,7 +270,7 @@ def draw_figures(
     files = []
     for regime in sorted({r["regime"] for r in records}):
         group = [r for r in records if r["regime"] == regime]
-        if not any(True for _ in laws(group)):
+        if not any(True for _ in laws(group, "eigenvalues")):
             continue
         drawn = FIGURES | (NETWORK_FIGURES if has_network(group) else {})
         for name, plot in drawn.items():

@@ -71,7 +71,7 @@ def _table(sheet: Sheet) -> Table:
     for heading, group in sheet.groups.items():
         lines += [[f"A system that {heading}"]] if heading else []
         lines += [
-            [cell.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") for cell in line]
+            [line[0], *(cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line[1:])]
             for line in group
         ]
     return Table(sheet.title, sheet.header, lines, note=sheet.note)
@@ -197,7 +197,7 @@ def _bar(std: list[float]) -> dict[str, Any]:
 
 def law_figures(regime: str, records: list[Record]) -> list[Figure]:
     """The paper's four law figures, two and two; none where no system has a law."""
-    if not any(True for _ in laws(records)):
+    if not any(True for _ in laws(records, "eigenvalues")):
         return []
     return [
         _pair(
@@ -243,7 +243,7 @@ def _pair(
 def _over_time(records: list[Record], curve: str, where: dict[str, Any]) -> Traces:
     common = {"type": "scatter", "mode": "lines", **where}
     traces: Traces = []
-    for entry, group, label in laws(records):
+    for entry, group, label in laws(records, curve):
         colour, _ = LOOK.get(entry, OTHER)
         mean, std = moments(group, curve)
         time = group[0]["curves"]["time"]
@@ -265,7 +265,7 @@ def _over_time(records: list[Record], curve: str, where: dict[str, Any]) -> Trac
 
 def _by_mode(records: list[Record], curve: str, where: dict[str, Any]) -> Traces:
     traces: Traces = []
-    groups = list(laws(records))
+    groups = list(laws(records, curve))
     for i, (entry, group, label) in enumerate(groups):
         colour, symbol = LOOK.get(entry, OTHER)
         mean, (below, above) = bars(records, group, curve)

@@ -39,6 +39,7 @@ class Entry:
         ends: epoch at which the published rule ended a training, for estimates of time.
         seconds: rough time on an idle core, of one epoch where there are epochs.
         published: name of its row in the paper's tables.
+        gappy: regimes in which it also completes test paths with gaps.
     """
 
     key: str
@@ -52,6 +53,7 @@ class Entry:
     ends: int | None = None
     seconds: float = 1.0
     published: str | None = None
+    gappy: str = ""
 
     @property
     def system(self) -> str:
@@ -91,7 +93,8 @@ PERIODIC = {"boundary": "periodic"}
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("limits", "limits", "reference", seconds=5.0),
-    Entry("exact", "spdelaw, exact", "law", settings={"engine": "exact"}, seconds=2.0),
+    Entry("exact", "spdelaw, exact", "law", settings={"engine": "exact"}, seconds=2.0,
+          gappy="b"),
     Entry("chaos-modelled", "spdelaw, chaos, tail modelled", "law",
           settings={"engine": "chaos", "tail": "modelled"}, seconds=3.0),
     Entry("chaos-dropped", "spdelaw, chaos, tail dropped", "law",
@@ -118,7 +121,7 @@ ENTRIES: tuple[Entry, ...] = (
     _peer("f-spdeno", "F-SPDENO", "observed", 2.4),
     _peer("sdeno", "SDENO", "hidden", 0.8),
     _peer("sdeno", "SDENO", "observed", 0.5),
-    _peer("spde-prior", "SPDE prior", "hidden", 1.0),
+    _peer("spde-prior", "SPDE prior", "hidden", 1.0, gappy="b"),
     _peer("lec", "LEC", "hidden", 0.1, regimes="ab"),
     Entry("dlr-features", "DLR-Net's features, untrained", "features", "b", noise="observed"),
     Entry("dlr-features-periodic", "the same, periodic ends as published", "features", "b",
@@ -140,7 +143,7 @@ class Profile:
         initialisations: number of initialisations by entry; "" stands for all other entries.
         further: number of data sets beyond the first on which one network is trained, by entry.
         epochs: epochs in place of the published ones, by entry; others are trained in full.
-        n_train: training paths by entry, where fewer than 700.
+        n_train: training paths by entry, where fewer than 700, and at most as many for validation.
         thin: step in time and space between values that are trained on, by entry.
         rules: rules of training in place of the published ones, by entry.
         left_out: entries that do not run.
@@ -165,14 +168,16 @@ QUICK = Profile(
     # Eight modes on the line: its uniform grid mixes more, and the exact engine then spends
     # minutes on modelling the others.
     reference_modes={"a": 8, "b": 50},
+    data_sets=1,
     epochs={
-        "amortized-paper": 30, "deeponet-hidden": 1, "fno-hidden": 5,
-        "nspde-hidden": 5, "dlr-net-hidden": 15, "sv-nn-independent": 200, "sv-nn-observed": 200,
-        "dlr-net-observed": 12, "latent-ode-hidden": 6, "neural-cde-hidden": 10,
-        "neural-cde-observed": 3, "f-spdeno-hidden": 15, "f-spdeno-observed": 15,
-        "sdeno-hidden": 15, "sdeno-observed": 15, "spde-prior-hidden": 30, "lec-hidden": 300,
+        "amortized-paper": 20, "amortized-structured": 20, "sv-nn-independent": 100,
+        "sv-nn-observed": 100, "deeponet-hidden": 1, "fno-hidden": 3, "nspde-hidden": 3,
+        "dlr-net-hidden": 10, "dlr-net-observed": 12, "latent-ode-hidden": 3,
+        "neural-cde-hidden": 8, "neural-cde-observed": 2, "f-spdeno-hidden": 8,
+        "f-spdeno-observed": 8, "sdeno-hidden": 10, "sdeno-observed": 10,
+        "spde-prior-hidden": 20, "lec-hidden": 200,
     },
-    n_train={"dlr-net-observed": 60},
+    n_train={"deeponet-hidden": 200, "dlr-net-observed": 40},
     thin={"sv-nn-independent": 4, "sv-nn-observed": 4},
     rules={"dlr-net-observed": {"batch_size": 4}},
     left_out=(

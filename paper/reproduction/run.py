@@ -23,6 +23,7 @@ import spdelaw as sl
 from paper.baselines import FSPDENO, DLRNet, DLRNetwork, Grid, Predictor
 from paper.baselines.spdeno import time_floor
 from paper.regimes import EQUATIONS
+from paper.reproduction.gaps import completion_scores
 from paper.reproduction.plan import N_MODES, N_PATHS, N_TIME, Run
 from paper.reproduction.records import read_record, write_record
 from paper.reproduction.scores import (
@@ -184,7 +185,7 @@ def _limits(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict
     return {
         "scores": {
             "predict": predictive_scores(law, test.values, run.seed),
-            "constant": point_scores(_constant(data, test), test.values),
+            "constant": _constant(data, test),
             "floor": {"relative_l2": floor.relative_l2, "rmse": floor.rmse},
             "projection": point_scores(projected, test.values),
         },
@@ -196,10 +197,13 @@ def _limits(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict
     }
 
 
-def _constant(data: Data, test: xr.DataArray) -> Array:
-    """The best constant path of the training set, for every test path."""
+def _constant(data: Data, test: xr.DataArray) -> dict[str, float]:
+    """Scores of the best constant path of the training set, and of a law that is this path."""
     path = best_constant_path(data.train["field"].values[:, 1:])
-    return np.concatenate([test.values[:, :1], np.broadcast_to(path, test[:, 1:].shape)], axis=1)
+    later = np.broadcast_to(path, test[:, 1:].shape)
+    fields = np.concatenate([test.values[:, :1], later], axis=1)
+    score = energy_score(fields[:2], test.values)
+    return point_scores(fields, test.values) | {"energy_score": score}
 
 
 def _law_curves(law: Distribution, domain: sl.AbstractDomain, points: Array) -> dict[str, Any]:
@@ -248,6 +252,7 @@ def _law(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[st
         "scores": {
             "reconstruct": _reconstruction(law, test),
             "predict": predictive_scores(predictive, test.values, run.seed),
+            **_completion(run, law, test),
         },
         "kl_per_path": law.kl_divergence(data.truth),
         "kl_limit": info.get("n_law_parameters", info["n_parameters"]) / (2 * info["n_paths"]),
@@ -270,6 +275,13 @@ def _reconstruction(law: sl.Law, test: xr.DataArray) -> dict[str, float]:
         return point_scores(chaos_posterior(law, test)["reconstruct_truncated"].values, test.values)
     result = amortized_reconstruct(law, test) if preset else law.reconstruct(test)
     return gaussian_scores(result["mean"].values, result["std"].values, test.values)
+
+
+def _completion(run: Run, system: Any, test: xr.DataArray) -> dict[str, dict[str, float]]:
+    """Scores of paths with gaps, by systems whose ``reconstruct`` accepts them."""
+    if run.regime not in run.entry.gappy:
+        return {}
+    return {"gaps": completion_scores(system.reconstruct, test, run.seed)}
 
 
 def _on_epoch(watch: Watch | None) -> Any:
@@ -341,7 +353,7 @@ def _predictor(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> d
     domain = data.equation.domain
     (dim,) = domain.dims
     train = thinned(data.train.isel(path=slice(run.n_train)), run.thin, dim)
-    validation = thinned(data.validation, run.thin, dim)
+    validation = thinned(data.validation.isel(path=slice(run.n_train)), run.thin, dim)
     system = Predictor.systems[run.entry.system](domain, **run.entry.settings)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     system.fit(
@@ -359,6 +371,7 @@ def _predictor(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> d
         scores["predict"] = law | (point or {})
     of_law = scores.setdefault("predict", {})
     of_law["energy_score"] = energy_score(draws, test)
+    scores |= _completion(run, system, data.test["field"])
     info, floor = system.info, {}
     if isinstance(system, FSPDENO):  # its fields are sums of few functions of time
         grid = Grid(*_axes(data.test["field"], domain), domain)

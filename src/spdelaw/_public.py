@@ -6,7 +6,7 @@ from spdelaw import datasets, errors, report
 from spdelaw.amortized.engine import Amortized
 from spdelaw.data.fields import as_fields, stack
 from spdelaw.data.io.files import read, write
-from spdelaw.data.io.tables import from_table
+from spdelaw.data.io.tables import from_table, to_table
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.splits import mask, split
 from spdelaw.data.summary import describe
@@ -21,9 +21,10 @@ from spdelaw.domains.interval import Interval
 from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.sphere import Sphere
 from spdelaw.evaluation.comparison import Comparison, compare
-from spdelaw.evaluation.forecast_skill import Skill, leave_future_out, skill
+from spdelaw.evaluation.forecast_skill import Skill, Verification, leave_future_out, skill
 from spdelaw.evaluation.gaps.filling import fill
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
+from spdelaw.evaluation.verification import verify
 from spdelaw.infer.discovery import Discovery, discover
 from spdelaw.infer.engines.chaos import Chaos
 from spdelaw.infer.engines.exact import Exact
@@ -76,6 +77,7 @@ __all__ = [
     "Skill",
     "SpectralSPDE",
     "Sphere",
+    "Verification",
     "White",
     "as_fields",
     "catalogue",
@@ -98,6 +100,8 @@ __all__ = [
     "skill",
     "split",
     "stack",
+    "to_table",
     "update",
+    "verify",
     "write",
 ]

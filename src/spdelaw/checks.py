@@ -7,7 +7,6 @@ they return it, or raise `InputError`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import inspect
@@ -17,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from spdelaw.errors import DomainError, EquationError, InputError, MissingExtraError
+from spdelaw.errors import DomainError, InputError, MissingExtraError
 
 __all__ = [
     "checked",
@@ -34,6 +33,7 @@ __all__ = [
     "optional",
     "positive",
     "probability",
+    "real_array",
     "whole",
 ]
 
@@ -62,27 +62,29 @@ def whole(what: str, value: Any, least: int, error: type[InputError] = InputErro
     return number
 
 
-def positive(what: str, value: Any) -> float:
+def positive(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A finite number above zero."""
-    if not is_number(value) or value <= 0:
-        expected = "a finite number above 0"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=1.0")
-    return float(value)
+    is_valid = is_number(value) and value > 0
+    return _number(what, value, is_valid, "a finite number above 0", 1.0, error)
 
 
-def probability(what: str, value: Any) -> float:
+def probability(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A number strictly between 0 and 1."""
-    if not is_number(value) or not 0 < value < 1:
-        expected = "a probability between 0 and 1"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.95")
-    return float(value)
+    is_valid = is_number(value) and 0 < value < 1
+    return _number(what, value, is_valid, "a probability between 0 and 1", 0.95, error)
 
 
-def non_negative(what: str, value: Any) -> float:
+def non_negative(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A finite number of at least zero."""
-    if not is_number(value) or value < 0:
-        expected = "a finite number of at least 0"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}=0.0")
+    is_valid = is_number(value) and value >= 0
+    return _number(what, value, is_valid, "a finite number of at least 0", 0.0, error)
+
+
+def _number(
+    what: str, value: Any, is_valid: bool, expected: str, example: float, error: type[InputError]
+) -> float:
+    if not is_valid:
+        raise error(what, expected=expected, got=repr(value), fix=f"pass {what}={example}")
     return float(value)
 
 
@@ -109,6 +111,16 @@ def numbers(value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError):
         return np.array(np.nan)
+
+
+def real_array(what: str, value: Any, error: type[InputError] = DomainError) -> np.ndarray:
+    """The value as a float array, such as points of a domain."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        fix = f"pass {what} as a NumPy array"
+        got = type(value).__name__
+        raise error(what, expected="an array of numbers", got=got, fix=fix) from None
 
 
 def from_settings(
@@ -153,13 +165,14 @@ def is_number(value: Any) -> bool:
 # ---------- Arguments of a public function, by its annotations
 
 
-Rule = Callable[[str, Any], Any]
+#: Checks one value by its name; the last argument is the class of the error.
+Rule = Callable[[str, Any, type[InputError]], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def at_least(least: int) -> Rule:
     """The rule of an integer."""
-    return lambda what, value: whole(what, value, least)
+    return lambda what, value, error: whole(what, value, least, error)
 
 
 #: Ranges of arguments that mean the same in every function.
@@ -177,19 +190,26 @@ RANGES: dict[str, Rule] = {
                     positive),
     **dict.fromkeys(("observation_std", "scale"), non_negative),
 }  # fmt: skip
+#: Errors of arguments that describe a domain, in every function.
+ERRORS: dict[str, type[InputError]] = {"domain": DomainError, "n_modes": DomainError}
+#: Fixes that no default value can give.
+FIXES = {"domain": "pass domain=sl.Interval(0, 1)"}
 
 
-def checked(target: F) -> F:
+def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
 
     Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
     the function itself. A default need not be of its type.
 
+    Args:
+        error: class of the errors of this function; `ERRORS` by name come first.
+
     Raises:
         InputError: the first argument that is of another type, or out of range.
 
     Example:
-        >>> @checked
+        >>> @checked()
         ... def draw(n_paths: int, level: float = 0.95) -> str:
         ...     return f"{n_paths} {level}"
         >>> draw(3)
@@ -199,65 +219,50 @@ def checked(target: F) -> F:
         ...
         spdelaw.errors.InputError: level: expected a probability between 0 and 1, got 1e+30. ...
     """
-    if isinstance(target, type):
-        target.__init__ = checked(target.__init__)  # type: ignore[misc]
-        return target
-    signature, hints = inspect.signature(target), dict[str, Any]()
 
-    @functools.wraps(target)
-    def call(*args: Any, **words: Any) -> Any:
-        if not hints:
-            hints.update(_resolved_hints(target))
-        with contextlib.suppress(TypeError):  # a missing or unknown argument: the call says so
-            for name, value in signature.bind(*args, **words).arguments.items():
-                default = signature.parameters[name].default
-                if name in hints and value is not default:
-                    is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-                    for entry in value if is_many else (value,):
-                        try:
-                            _check_argument(name, entry, hints[name], default)
-                        except InputError as wrong:
-                            raise _of_kind(wrong, target) from None
-        return target(*args, **words)
+    def decorate(target: Any) -> Any:
+        if isinstance(target, type):
+            target.__init__ = decorate(target.__init__)  # type: ignore[misc]
+            return target
+        signature = inspect.signature(target)
+        # Annotations are resolved at the first call, when all modules are imported.
+        hints = functools.cache(lambda: get_type_hints(target))
 
-    return call  # type: ignore[return-value]
+        @functools.wraps(target)
+        def call(*args: Any, **words: Any) -> Any:
+            try:
+                given = signature.bind(*args, **words).arguments
+            except TypeError:  # a missing or unknown argument, which Python names
+                return target(*args, **words)
+            for name, value in given.items():
+                parameter = signature.parameters[name]
+                is_open = name not in hints() or parameter.kind is parameter.VAR_KEYWORD
+                if is_open or value is parameter.default:
+                    continue
+                for entry in value if parameter.kind is parameter.VAR_POSITIONAL else (value,):
+                    kind = ERRORS.get(name, error)
+                    _check_argument(name, entry, hints()[name], parameter.default, kind)
+            return target(*args, **words)
 
+        return call
 
-def _of_kind(error: InputError, function: Any) -> InputError:
-    """The error as one about the domain or the equation, where the argument is about these."""
-    is_equation = function.__module__.startswith("spdelaw.processes")
-    kind = EquationError if is_equation else InputError
-    is_domain = error.what == "n_modes" or (error.what == "domain" and not is_equation)
-    kind = DomainError if is_domain else kind
-    fix = "pass domain=sl.Interval(0, 1)" if error.what == "domain" else error.fix
-    return kind(error.what, expected=error.expected, got=error.got, fix=fix)
+    return decorate
 
 
-def _resolved_hints(function: Any) -> dict[str, Any]:
-    """Annotations that can be resolved; names for the type checker alone are left out."""
-    hints = {"return": Any}
-    for name, text in function.__annotations__.items():
-        with contextlib.suppress(NameError, TypeError, AttributeError):
-            hints[name] = eval(text, function.__globals__) if isinstance(text, str) else text
-    kinds = inspect.signature(function).parameters
-    return {k: v for k, v in hints.items() if k not in kinds or kinds[k].kind is not _WORDS}
-
-
-_WORDS = inspect.Parameter.VAR_KEYWORD
-
-
-def _check_argument(name: str, value: Any, hint: Any, default: Any) -> None:
+def _check_argument(
+    name: str, value: Any, hint: Any, default: Any, error: type[InputError]
+) -> None:
     rule = RANGES.get(name)
     is_open = value is None or isinstance(value, str) or hint is Any
     if not _accepts(value, hint):
         if rule is not None and get_origin(hint) is None:
-            rule(name, value)
+            rule(name, value, error)
         has_default = default is not inspect.Parameter.empty
         fix = f"pass {name}={default!r}" if has_default else f"see the documentation of {name}"
         got = f"{value!r}"[:80] if isinstance(value, _PLAIN) else type(value).__name__
-        raise InputError(name, expected=_in_words(hint), got=got, fix=fix)
+        raise error(name, expected=_in_words(hint), got=got, fix=FIXES.get(name, fix))
     if rule is not None and not is_open and is_number(value):
-        rule(name, value)
+        rule(name, value, error)
 
 
 _PLAIN = (str, bytes, bool, int, float, type(None), list, tuple, dict)
@@ -318,8 +323,8 @@ _SIMPLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda v: isinstance(v, bool | np.bool_), "True or False"),
     int: (lambda v: isinstance(v, Integral) and not isinstance(v, bool), "an integer"),
     float: (is_number, "a finite number"),
-    str: (lambda v: isinstance(v, str), "text"),
-    Path: (lambda v: isinstance(v, os.PathLike), "a path"),
+    str: (lambda v: isinstance(v, str) and "\0" not in v, "text"),
+    Path: (lambda v: isinstance(v, os.PathLike) and "\0" not in str(v), "a path"),
     None: (lambda v: v is None, "None"),
     type(None): (lambda v: v is None, "None"),
 }

@@ -154,7 +154,7 @@ def test_rk4_exact_expectation_and_given_validation():
         (lambda law: fit(fields(), validation=fields(5)[..., :3]), DataError, "points of the data"),
         (lambda law: amortized_reconstruct(law, fields(5)[..., :3]), DataError, "trained on"),
         (lambda law: amortized_reconstruct(law, fields(5).assign_coords(time=TIMES + 0.5)),
-         DataError, "those of the fit"),
+         DataError, "as in the fit"),
         (lambda law: amortized_reconstruct(sl.fit(fields(), DOMAIN, 3), fields(5)),
          InputError, r"law\.reconstruct"),
         (lambda law: amortized_reconstruct(fit(fields(), epochs=1), fields(5)),

@@ -56,7 +56,10 @@ def test_interrupt_leaves_nothing_behind(folder, name):
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert stderr in ("error: interrupted, nothing was half-written\n", "")  # "" on a slow start
+    assert stderr in (
+        "error: interrupted; no output file is incomplete\n",
+        "",
+    )  # "" on a slow start
     assert list(folder.iterdir()) == []
 
 
@@ -262,4 +265,4 @@ def test_interrupt_while_libraries_are_loaded(folder, library):
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert stderr == "error: interrupted, nothing was half-written\n"
+    assert stderr == "error: interrupted; no output file is incomplete\n"

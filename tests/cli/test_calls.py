@@ -126,17 +126,22 @@ def test_fit(call_of, line, domain, n_modes, words):
 
 LON = {"lon": "x"}
 PREPARED = [
-    ("sst.nc", {"average": "lat", "rename": LON}),
+    ("sst.nc", {"average": "lat", "rename": LON, "anomalies": "mean"}),  # chosen by the values
+    ("sst.nc --anomalies none", {"average": "lat", "rename": LON}),
+    ("sst.nc --terms u", {"average": "lat", "rename": LON}),
+    ("sst.nc --detrend", {"average": "lat", "rename": LON, "detrend": True}),
     ("sst.nc --anomalies month --detrend --standardise point --time-unit hours",
      {"average": "lat", "rename": LON, "anomalies": "month", "detrend": True,
       "standardise": "point", "time_unit": "hours"}),
-    ("two.nc --variable sst --missing -9999", {"average": "lat", "rename": LON, "missing": -9999}),
-    ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2",
+    ("two.nc --variable sst --missing -9999",
+     {"average": "lat", "rename": LON, "missing": -9999, "anomalies": "mean"}),
+    ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2 --anomalies none",
      {"average": "lat", "rename": LON, "select": {"lat": (-2, 2), "lon": (160, 200)},
       "coarsen": {"x": 2}}),
     ("wide.nc --along lon --average lat --area-weights",
      {"average": "lat", "rename": LON, "area_weights": True}),
-    ("globe.nc --domain sphere", {"rename": {"latitude": "lat", "longitude": "lon"}}),
+    ("globe.nc --domain sphere --anomalies none",
+     {"rename": {"latitude": "lat", "longitude": "lon"}}),
     ("globe.nc --domain box --select latitude=-80:0 --coarsen longitude=2 --anomalies dayofyear",
      {"rename": {"longitude": "x", "latitude": "y"}, "select": {"latitude": (-80, 0)},
       "coarsen": {"longitude": 2}, "anomalies": "dayofyear"}),
@@ -198,11 +203,11 @@ CALLS = [
     ("reconstruct a.law masked.nc --points 17 --out x.nc", {"grid": GRID[:, None]}),
     ("reconstruct a.law masked.nc --out x.nc", {"grid": None}),
     ("forecast a.law complete.nc --until 2 --steps 4 --samples 3 --seed 2 --parameter-draws 6 "
-     "--out x.nc", {"times": [1.25, 1.5, 1.75, 2.0], "n_samples": 3, "seed": 2,
+     "--out x.nc", {"at": [1.25, 1.5, 1.75, 2.0], "n_samples": 3, "seed": 2,
                     "parameter_draws": 6}),
-    ("forecast a.law complete.nc --times 1.5,4 --out x.nc", {"times": [1.5, 4.0]}),
-    ("forecast a.law complete.nc --steps 2 --out x.nc", {"times": [1.05, 1.1]}),
-    ("forecast a.law complete.nc --until 1.12 --out x.nc", {"times": [1.05, 1.1]}),
+    ("forecast a.law complete.nc --times 1.5,4 --out x.nc", {"at": [1.5, 4.0]}),
+    ("forecast a.law complete.nc --steps 2 --out x.nc", {"at": [1.05, 1.1]}),
+    ("forecast a.law complete.nc --until 1.12 --out x.nc", {"at": [1.05, 1.1]}),
     ("evaluate a.law test.nc", {"truth": EQUATION}),
     ("evaluate a.law test.nc --no-truth", {"truth": None}),
     ("evaluate a.law plain.nc", {"truth": None}),
@@ -218,9 +223,9 @@ def test_other_commands(call_of, line, words):
     real, got = call_of(line)
     defaults = {name: p.default for name, p in inspect.signature(real).parameters.items()
                 if p.default is not p.empty and name != "progress"}  # fmt: skip
-    loose = ("domain", "prepare", "times", "grid", "truth", "data")
+    loose = ("domain", "prepare", "times", "at", "grid", "truth", "data")
     for name, value in words.items():
-        if name in ("times", "grid") and value is not None:
+        if name in ("times", "at", "grid") and value is not None:
             np.testing.assert_allclose(np.reshape(got[name], np.shape(value)), value)
         else:
             assert got[name] == value, name

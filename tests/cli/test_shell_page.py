@@ -1,6 +1,7 @@
 """The page about the shell names what there is: every command, and no option that is none."""
 
 import re
+import runpy
 from pathlib import Path
 
 import typer
@@ -14,9 +15,22 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(enc
 COMMANDS = {name: shell_module.load_command(name) for name in shell_module.COMMANDS}
 
 
-def test_table_lists_every_command():
-    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`([a-z]+)`", "".join(rows))) == set(COMMANDS)
+def reference() -> str:
+    """The generated part of the page."""
+    hook = Path(__file__).resolve().parents[2] / "docs" / "_hooks" / "commands.py"
+    namespace = runpy.run_path(str(hook))
+    return namespace["on_page_markdown"](PAGE)
+
+
+def test_the_reference_has_every_command_and_every_option():
+    sections = dict(
+        section.split("\n", 1) for section in reference().split("\n## ") if "\n" in section
+    )
+    for name, command in COMMANDS.items():
+        listed = set(re.findall(r"`(-[a-zA-Z-]+)`", sections[name]))
+        flags = {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+        assert {flag for flag in flags if flag.startswith("-")} - {"--help"} == listed, name
+        assert command.help in sections[name]
 
 
 def test_options_on_the_page_exist():

@@ -241,7 +241,7 @@ def test_longitudes_that_lie_together_are_counted_on(lon, ends):
         assert not guess.preparation.select
         return
     np.testing.assert_allclose(guess.preparation.select["lon"], ends, atol=1e-3)
-    assert any("counted on" in reason for reason in guess.reasons)
+    assert any("continued where" in reason for reason in guess.reasons)
     fields = as_fields(guess.preparation.reduce(raw), dims=("x", "y"))
     assert (fields["x"].values[0], fields["x"].values[-1]) == ends
     second = fields["x"].values[1]

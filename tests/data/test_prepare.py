@@ -112,9 +112,9 @@ def test_leads_have_a_mean_of_their_own():
     raw = xr.DataArray(values, coords, ("init", "lead", "x"))
     prepared = Preparation(anomalies="lead").learn(raw)
     np.testing.assert_allclose(prepared.apply(raw).values, values - values.mean(0), atol=1e-12)
-    with pytest.raises(DataError, match="a lead time that the climatology was learned from"):
+    with pytest.raises(DataError, match="a lead time within the training data of the climatology"):
         prepared.affine(np.array([4.0]), X)
-    with pytest.raises(DataError, match="tell climatology and trend apart"):
+    with pytest.raises(DataError, match="climatology and trend can be separated"):
         Preparation(anomalies="lead", detrend=True).learn(raw)
 
 
@@ -133,7 +133,7 @@ def test_a_point_of_few_values_is_left_out():
     raw, how = monthly(60), Preparation(anomalies="dayofyear")
     raw[5:, 0] = np.nan
     prepared = how.learn(raw)
-    assert "1 of 3 points have too few values for the 7 numbers" in prepared.notes[0]
+    assert "1 of 3 points have too few values for the 7 parameters" in prepared.notes[0]
     assert np.isnan(prepared.apply(raw).values[0, :, 0]).all()
     alone = how.learn(raw.isel(x=[1, 2]))
     np.testing.assert_allclose(prepared.coefficients[:, 1:], alone.coefficients)
@@ -414,7 +414,7 @@ def test_evaluation_and_validation_take_raw_fields(prepared_law):
     card = sl.evaluate(law, raw, tiers=("gaps",))
     other = sl.evaluate(law.without_preparation_and_mean, law.prepared(raw), tiers=("gaps",))
     assert card.tiers == other.tiers
-    assert "count as known" in " ".join(law.info["warnings"])
+    assert "are treated as known" in " ".join(law.info["warnings"])
     how = Preparation(rename=NAMES, anomalies="month")
     with pytest.warns(DeprecationWarning, match="skill"):
         scores = sl.leave_future_out(raw[:1], SPHERE, 4, prepare=how, first=50, leads=2, refit=10,
@@ -460,7 +460,9 @@ def test_another_grid_and_other_months_are_refused(prepared_law):
     with pytest.raises(DataError, match="some of the 72 points"):
         law.reconstruct(raw.assign_coords(latitude=raw.latitude + 1.0))
     half = Preparation(rename=NAMES, anomalies="month").learn(raw.isel(time=slice(6)), SPHERE.dims)
-    with pytest.raises(DataError, match="a calendar month that the climatology was learned from"):
+    with pytest.raises(
+        DataError, match="a calendar month within the training data of the climatology"
+    ):
         half.apply(raw, SPHERE.dims)
 
 

@@ -112,7 +112,7 @@ MISTAKES = [
     (lambda r: r, {"value": "tmx"}, ("columns id, lon, lat, date, tmax", "did you mean tmax")),
     (lambda r: r, {"lat": None}, ("lon and lat",)),
     (lambda r: r.assign(lon=r.lon.where(r.id != "001")), {}, ("'lon'", "fill it in")),
-    (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one place", "a new name")),
+    (lambda r: r.assign(lon=r.lon + np.arange(len(r))), {}, ("one position", "a new name")),
     (lambda r: r.assign(lon=1.0, lat=2.0), {}, ("different places", "000 and 001")),
     (lambda r: r.assign(tmax="warm"), {}, ("'warm' in row 1", "to_numeric")),
     (lambda r: r.assign(date="soon"), {}, ("dates such as", "'soon' in row 1")),
@@ -198,7 +198,7 @@ def test_six_digits_in_a_column_of_dates_are_dates():
 def test_tables_of_other_shapes_get_the_line_that_turns_them(tmp_path):
     days = pd.date_range("2001-01-01", periods=5)
     pd.DataFrame({"date": days, "co2": 1.0}).to_csv(tmp_path / "one.csv", index=False)
-    with pytest.raises(FileError, match="values at several places"):
+    with pytest.raises(FileError, match="needs several stations"):
         read_dataset(tmp_path / "one.csv")
     parts = pd.DataFrame({"Year": days.year, "month": days.month, "id": "a", "lon": 1.0})
     parts = parts.assign(lat=2.0, rain=3.0)

@@ -161,7 +161,7 @@ def test_noise_that_is_too_large_is_a_failure():
     calm = sl.simulate(heat(), 20, np.linspace(0, 1, 21), POINTS, seed=1) * np.sqrt(0.5)
     card = sl.evaluate(law, calm)
     assert "mode 1 variance" in card.check.rejected
-    assert any("do not have the size that the law says" in line for line in card.advice)
+    assert any("differ in size from those of the law" in line for line in card.advice)
     assert card.answer == "departs, do not rely on it"
     assert 0.6 < card.impact.coverage[0] < 0.75
 

@@ -230,7 +230,7 @@ def test_a_law_with_terms_is_told_only_what_it_accepts(offset):
         (sensor("dead"), "the sensor at x 1.1781 always reads 0", {}),
         (sensor("biased"), "the sensor at x 1.1781 is off by", {}),
         (lambda s: (2 * simulated(s)).round() / 2, "rounded to 0.5", {"observation_noise": "none"}),
-        (lambda s: growing(s), "growth in place of decay in mode 1", {}),
+        (lambda s: growing(s), "growth instead of decay in mode 1", {}),
     ],
 )
 def test_sensors_rounding_and_growth(make, cause, words):
@@ -245,11 +245,19 @@ def test_errors_of_sensors_with_memory_are_no_uneven_noise():
         e[:, t] = 0.9 * e[:, t - 1] + np.sqrt(1 - 0.81) * e[:, t]
     law = sl.fit(fields + 0.1 * e, INTERVAL, 3)
     assert sl.evaluate(law, fields + 0.1 * e, tiers=()).check.fits
-    assert "errors of single sensors last" in str(law)
+    assert "errors of single sensors are correlated" in str(law)
 
 
-def test_terms_of_fields_far_from_zero():
-    fields = allen_cahn()(np.random.default_rng(0)) + 300.0
+def test_a_law_of_one_path_with_terms_is_judged_on_another():
+    """The first state of its own path is no outlier of another one."""
+    fields, other = (allen_cahn()(np.random.default_rng(seed)) for seed in (1, 2))
+    law = sl.fit(fields, sl.catalogue.allen_cahn(8).domain, 8, terms=("u", "u^3"))
+    assert "outliers" not in sl.evaluate(law, other, tiers=()).check.rejected
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_terms_of_fields_far_from_zero(seed):
+    fields = allen_cahn()(np.random.default_rng(seed)) + 300.0
     lines = advice(fields, 8, sl.catalogue.allen_cahn(8).domain, terms=("u", "u^3"))
     assert "the terms act on values around" in lines[0]
     assert "prepare=sl.Preparation(anomalies='mean')" in lines[0]

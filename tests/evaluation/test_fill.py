@@ -196,7 +196,7 @@ def test_land_stays_missing_and_names_and_units_stay():
     assert float(np.sqrt((error**2).mean())) < 0.35
     assert filled["mean"].attrs["units"] == "K"
     assert filled["std"].attrs["cell_methods"] == "realization: standard_deviation"
-    assert "held out as gaps lie" in filled.attrs["chosen_by"]
+    assert "held out in the pattern of the gaps" in filled.attrs["chosen_by"]
     everywhere = sl.fill(gappy, prepare=how, n_modes=3, everywhere=True, **QUICK)
     assert int(everywhere["mean"].isnull().sum()) == 0
     land = everywhere["std"].isel(path=0).sel(lat=full["lat"]).where(full.isnull())
@@ -226,8 +226,8 @@ def test_no_time_is_reported():
     _, gappy = record()
     filled = sl.fill(gappy, CALM.domain, seconds=1e-3)
     notes = filled["candidate_note"].values
-    assert any("no time left" in note for note in notes)
-    assert "for want of time" in filled.attrs["chosen_by"]
+    assert any("exceeds the time limit" in note for note in notes)
+    assert "as they exceed the time limit" in filled.attrs["chosen_by"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from spdelaw.evaluation.rivals import (
     last_observed,
     memory,
 )
+from spdelaw.evaluation.scores import OF_FORECASTS
 
 CALM = sl.catalogue.heat(n_modes=2, initial="stationary")
 GRID = np.linspace(0.3, 2.8, 7)
@@ -144,7 +145,9 @@ def test_table_and_forecasts_are_consistent(judged):
     mse = t.estimate.sel(score="rmse") ** 2
     of_law = mse.sel(predictor="law", drop=True)
     np.testing.assert_allclose(t.skill, (1 - of_law / mse).transpose(*t.skill.dims), atol=1e-12)
-    assert ((t.lower <= t.estimate + 1e-12) & (t.upper >= t.estimate - 1e-12)).all()
+    means = t.sel(score=[s for s in t.score.values if s not in OF_FORECASTS])
+    inside = (means.lower <= means.estimate + 1e-12) & (means.upper >= means.estimate - 1e-12)
+    assert inside.all()
     assert int(t.n_values.sel(lead=1)) == 19 * 7
     assert t.attrs["n_origins"] == 19
     assert f["mean"].dims == ("predictor", "lead", "origin", "path", "x")
@@ -154,6 +157,39 @@ def test_table_and_forecasts_are_consistent(judged):
     past = one_path().isel(time=slice(100))
     ahead = sl.fit(past, CALM.domain, 2, rest="auto").forecast(past, steps=3)["mean"].values[0]
     np.testing.assert_allclose(f["mean"].sel(predictor="law")[:, 0, 0], ahead[[0, 2]], atol=1e-9)
+
+
+def test_anomaly_correlation_and_ranks_of_every_method(judged):
+    t, f = judged.table, judged.forecasts
+    normal = f["mean"].sel(predictor="climatology")
+    observed = f["observed"] - normal
+    for name in ("law", "damped persistence", "LIM"):
+        for lead in t.lead.values:
+            one = f.sel(predictor=name, lead=lead)
+            forecast, truth = one["mean"] - normal.sel(lead=lead), observed.sel(lead=lead)
+            expected = (forecast * truth).sum() / np.sqrt((forecast**2).sum() * (truth**2).sum())
+            row = t.estimate.sel(predictor=name, lead=lead)
+            assert float(row.sel(score="anomaly_correlation")) == pytest.approx(float(expected))
+            rank = scipy.stats.norm.cdf(((one["observed"] - one["mean"]) / one["std"]).values)
+            shares = np.histogram(rank, np.linspace(0, 1, 11))[0] / rank.size
+            histogram = t["rank_histogram"].sel(predictor=name, lead=lead)
+            np.testing.assert_allclose(histogram, shares)
+            uneven = float(row.sel(score="reliability_index"))
+            assert uneven == pytest.approx(np.abs(shares - 0.1).sum())
+    assert np.isnan(t.estimate.sel(predictor="climatology", score="anomaly_correlation")).all()
+    assert "anomaly correlation" in repr(judged)
+    assert judged.to_dict()["rank_histogram"]["law"][0] == pytest.approx(
+        t["rank_histogram"].sel(predictor="law").values[0].tolist()
+    )
+
+
+def test_words_of_the_law_give_it_again(judged):
+    words = judged.about["fit"]
+    again = sl.fit(one_path(), CALM.domain, **words)
+    np.testing.assert_allclose(
+        again.parameters.eigenvalue.sel(statistic="estimate"),
+        judged.law.parameters.eigenvalue.sel(statistic="estimate"), rtol=1e-6,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ no look ahead
@@ -247,7 +283,7 @@ def test_text_and_plain_data(judged):
     text = repr(judged)
     for word in ("RMSE", "CRPS", "log score", "inside 50/80/95 %", "LIM", "law against"):
         assert word in text
-    assert judged._repr_html_().count("<table>") == 4
+    assert judged._repr_html_().count("<table>") == 6
     plain = json.loads(json.dumps(judged.to_dict(), allow_nan=False))
     assert plain["leads"] == [1, 3]
     rows = plain["scores"]["law"]["rmse"]

@@ -1,10 +1,13 @@
 """Factors of the variance of forecasts by lead, where a law forgets faster than its data."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
 
 import spdelaw as sl
+from spdelaw.infer.residuals import with_forecast_spread
 
 INTERVAL = sl.Interval(0, np.pi)
 TRUTH = sl.catalogue.heat(n_modes=3, initial="stationary", kappa=0.5)
@@ -54,6 +57,22 @@ def test_bands_of_a_smooth_process_hold_by_lead(smooth):
     assert inside(plain, data, 6) < 0.85
     for lead in (2, 6, 24):
         assert inside(law, data, lead) > 0.88, lead
+
+
+def test_bands_far_too_wide_are_narrowed():
+    """All variances of the law times nine: so much too large are those of its forecasts."""
+    times = 0.1 * np.arange(600)
+    data = sl.simulate(TRUTH, 1, times, INTERVAL.grid(9), seed=0, observation_std=0.1)
+    law = sl.fit(data, INTERVAL, 3, **WORDS)
+    wide = dataclasses.replace(
+        law,
+        dynamics=dataclasses.replace(law.linear, noise=9.0 * law.linear.noise),
+        initial=law.initial._replace(covariance=9.0 * law.initial.covariance),
+        observation_variance=9.0 * law.observation_variance,
+    )
+    assert "forecast_spread" not in law.info
+    factors = with_forecast_spread(wide, law.observe(data)).info["forecast_spread"]["factors"]
+    np.testing.assert_allclose(factors, 1.0 / 9.0, rtol=0.5)
 
 
 def test_factors_apply_after_the_last_value_of_each_path(smooth):

@@ -123,12 +123,24 @@ def test_a_record_in_chunks_of_times_has_the_law_and_likelihood_of_the_whole():
     np.testing.assert_allclose(whole.log_likelihood(lazy), whole.log_likelihood(record), rtol=1e-9)
 
 
+MORE = sl.simulate(sl.catalogue.heat(n_modes=12), 24, COMPLETE.time.values, COMPLETE.x.values)
+NOISE = 0.05 * np.random.default_rng(1).standard_normal(COMPLETE.shape)
+#: Data with the number of passes over them.
+KINDS = {
+    "complete": (COMPLETE, 1),
+    "noisy": (COMPLETE + NOISE, 1),
+    "noisy, modes beyond": (MORE + NOISE, 1),
+    "gappy": (GAPPY, 2),
+    "gappy, modes beyond": ((MORE + NOISE).where(GAPPY.notnull()), 2),
+    "land": ((MORE + NOISE).where(COMPLETE.x != COMPLETE.x[6])[..., ::3], 2),
+}
+
+
 @pytest.mark.parametrize("words", [{"mean": "zero", "nuisance": 0}, {}], ids=["stated", "default"])
-@pytest.mark.parametrize(("kind", "n_passes"), [("complete", 1), ("noisy", 1), ("gappy", 2)])
-def test_passes_over_lazy_data(kind, n_passes, words, monkeypatch):
+@pytest.mark.parametrize("kind", KINDS)
+def test_passes_over_lazy_data(kind, words, monkeypatch):
     """Every block but those of the first paths is computed as often as there are passes."""
-    noise = 0.05 * np.random.default_rng(1).standard_normal(COMPLETE.shape)
-    data = {"complete": COMPLETE, "noisy": COMPLETE + noise, "gappy": GAPPY}[kind]
+    data, n_passes = KINDS[kind]
     monkeypatch.setattr(observed_module, "FIRST_BYTES", data.nbytes / 6)
     n_computed = collections.Counter()
 
@@ -141,3 +153,32 @@ def test_passes_over_lazy_data(kind, n_passes, words, monkeypatch):
     with dask.config.set(scheduler="synchronous"):
         sl.fit(data.copy(data=lazy), INTERVAL, 3, **words)
     assert [n_computed[i] for i in range(1, 6)] == [n_passes] * 5
+
+
+def test_small_lazy_data_are_read_at_once(monkeypatch):
+    monkeypatch.setattr(observed_module, "SMALL_BYTES", 1e6)
+    n_computed = collections.Counter()
+
+    def counted(block, block_info=None):
+        n_computed[block_info[0]["chunk-location"]] += 1
+        return block
+
+    lazy = da.from_array(GAPPY.values, chunks=(6, 3, -1))
+    lazy = lazy.map_blocks(counted, dtype=float, meta=np.zeros((0, 0, 0)))
+    with dask.config.set(scheduler="synchronous"):
+        law = fit(GAPPY.copy(data=lazy), 3)
+    assert set(n_computed.values()) == {1}
+    same_numbers(law, fit(GAPPY, 3), 1e-12)
+
+
+@pytest.mark.parametrize("n_paths", [1, 60])
+def test_bad_sensors_of_lazy_data_are_named(n_paths):
+    """They are judged by the first paths."""
+    times = np.linspace(0.0, 30.0 if n_paths == 1 else 2.0, 200 if n_paths == 1 else 21)
+    heat = sl.catalogue.heat(n_modes=2)
+    data = sl.simulate(heat, n_paths, times, INTERVAL.grid(12), seed=0, observation_std=0.05)
+    data[..., 3] = 0.7
+    one, two = (fit(x, 2) for x in (data, data.chunk(path=10, time=50)))
+    same_numbers(one, two)
+    assert one.info["warnings"][0] == two.info["warnings"][0]
+    assert "always reads 0.7" in two.info["warnings"][0]

@@ -123,7 +123,7 @@ def test_a_search_of_slow_evaluations_is_bounded_and_keeps_its_best():
     assert banana(np.zeros(80))[0] < bound.value <= free.value
     short, _ = climb(SEARCH_SECONDS)
     assert not short.converged
-    assert "the search ended" in short.note
+    assert "the optimiser stopped" in short.note
     assert "anomalies" in short.note
 
 
@@ -288,7 +288,7 @@ def test_a_law_says_how_its_standard_errors_were_made(monkeypatch, words, kind):
     words = {"mean": "zero", "nuisance": 0, "initial": "stationary", **words}
     law = sl.fit(fields, INTERVAL, 2, **words)
     assert law.info["standard_errors"] == kind
-    assert ("standard errors are those that the law expects" in repr(law)) == (kind == "expected")
+    assert ("standard errors use the expected information" in repr(law)) == (kind == "expected")
 
 
 # -- laws without decay ------------------------------------------------------------------------

@@ -101,7 +101,9 @@ def test_a_record_far_shorter_than_the_memory_is_named():
 
 def test_modes_without_energy_are_named():
     """Ten modes of a field that has three, without noise: rounding is no law."""
-    with pytest.warns(IdentifiabilityWarning, match="no energy beyond rounding in modes 4, 5"):
+    with pytest.warns(
+        IdentifiabilityWarning, match="no energy beyond rounding errors in modes 4, 5"
+    ):
         law = sl.fit(small(6), INTERVAL, 10, mean="zero", engine=sl.Exact(profile=False))
     assert law.info["identifiability"]["silent"] == [4, 5, 6, 7, 8, 9, 10]
 

@@ -92,5 +92,11 @@ def test_a_path_that_is_missing_and_points_that_one_block_alone_sees():
     for chunk in (1, 4):
         lazy = law.reconstruct(data.chunk(path=chunk))
         xr.testing.assert_allclose(lazy.compute(), here, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            law.log_likelihood(data.chunk(path=chunk)), law.log_likelihood(data), 1e-12, 1e-12
+        )
     gone = law.reconstruct(data.isel(path=slice(3, None)).chunk(path=1))  # the first is missing
     assert gone["mean"].shape[0] == 7
+    for nothing in (xr.full_like(data, np.nan), xr.full_like(data, np.nan).chunk(path=4)):
+        with pytest.raises(sl.errors.DataError, match="at least one known value"):
+            law.log_likelihood(nothing)

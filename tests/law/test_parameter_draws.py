@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+import xarray as xr
+from scipy import linalg
 
 import spdelaw as sl
 from spdelaw.errors import InputError
@@ -68,3 +70,49 @@ def test_the_variance_of_one_mode_is_that_of_its_law():
     std = np.sqrt(variance.mean(0) + mean.var(0))
     inner = (x > 0.3) & (x < 2.8)
     np.testing.assert_allclose(wide["std_field"].values[0, 0, inner], std[inner], rtol=0.12)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+@pytest.mark.parametrize("drift", ["diagonal", "dense"])
+def test_forecasts_include_the_error_of_the_mean(drift):
+    """Zero at once, all of its standard error in the end, and closed forms in between."""
+    data, law = short_record(drift, mean="constant", observation_noise=0.1)
+    table = law.coordinates
+    sure = dataclasses.replace(law, coordinates=table.drop_vars(["mean_given", "mean_slopes"]))
+    later = data.time.values[-1] + [0.0, 1.0, 90.0]
+    wide, narrow = (one.forecast(data, later)["std"].values[0] ** 2 for one in (law, sure))
+    given, slopes = table["mean_given"].values, table["mean_slopes"].values
+    others = slopes @ table["covariance"].values @ slopes.T
+    matrix = law.linear.drift
+    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    for h, row in zip((0.0, 1.0, 90.0), wide - narrow, strict=True):
+        f = linalg.expm(-matrix * h)
+        left, drawn = np.eye(2) - f, np.eye(2) - f - h * matrix @ f
+        total = left @ given @ left.T + drawn @ others @ drawn.T
+        basis = INTERVAL.eigenfunctions(law.points, 2)
+        np.testing.assert_allclose(row, np.diag(basis @ total @ basis.T), atol=1e-10)
+    drawn = law.forecast(data, later, n_samples=4000, seed=1)
+    ratio = (drawn["sample"].std("draw") / drawn["std_field"]).values[0, 1:]
+    assert np.abs(ratio - 1.0).max() < 5.0 / np.sqrt(2 * 4000)
+
+
+def test_an_unobserved_path_has_the_error_of_the_mean_too():
+    """As where nothing was observed from its first time on."""
+    data, law = short_record(mean="constant", observation_noise=0.1)
+    both = xr.concat([data, data.where(False)], "path").assign_coords(path=[0, 1])
+    std = law.reconstruct(both)["std"].values[1]
+    far = law.forecast(data, [float(data.time[-1]) + 50.0])["std"].values[0, 0]
+    np.testing.assert_allclose(std[-1], far, rtol=1e-2)
+    assert (np.diff(std[:, 4]) >= 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_the_error_of_the_mean_given_the_others_is_part_of_its_standard_error(tmp_path):
+    """``Cov m = C + S Cov(x) S'``; both parts are saved."""
+    _, law = short_record(mean="constant", observation_noise=0.1)
+    law.save(tmp_path / "short.law")
+    table = sl.load(tmp_path / "short.law").coordinates
+    slopes, others = table["mean_slopes"].values, table["covariance"].values
+    total = table["mean_given"].values + slopes @ others @ slopes.T
+    stderr = law.parameters["mean"].sel(statistic="stderr").values
+    np.testing.assert_allclose(np.sqrt(np.diag(total)), stderr, rtol=1e-8)

@@ -10,8 +10,9 @@ import spdelaw as sl
 from paper.baselines import FSPDENO, LEC, SDENO, Grid, LatentODE, NeuralCDE, SPDEPrior, load
 from paper.baselines.fourier import count_parameters
 from paper.baselines.inputs import Cases, labelled
-from paper.baselines.spde_prior import _roll, gap_scores
+from paper.baselines.spde_prior import _roll
 from paper.baselines.spdeno import energy_score, haar, time_floor, wick_features
+from paper.reproduction.gaps import completion_scores, make_gaps
 from paper.reproduction.run import execute
 from paper.reproduction.tables import tables
 from spdelaw.errors import InputError
@@ -47,7 +48,7 @@ def test_published_sizes():
     assert count_parameters(SDENO(heat.domain).network(grid)) == 2_313_920 + 7 * 96 * 513
     latent = LatentODE(heat.domain).network(grid)
     assert count_parameters(latent.encoder) + count_parameters(latent.head) == 100_512
-    assert count_parameters(SPDEPrior(heat.domain, n_pieces=3).network(grid)) == 12
+    assert count_parameters(SPDEPrior(heat.domain, n_pieces=3).network(grid)) == 15
     width = 128 * 32 * 102 + 32 * 102
     expected = (101 * 32 + 32) + (32 * 101 + 101) + (32 * 128 + 128) + width
     assert count_parameters(NeuralCDE(heat.domain).network(grid)) == expected
@@ -145,7 +146,7 @@ def test_energy_score_is_least_for_the_true_law():
 
 def test_spde_prior_finds_the_parameters_of_its_own_paths():
     grid = Grid(np.linspace(0, 1, 41), HEAT.domain.grid(33), HEAT.domain)
-    truth = np.array([0.2, -0.4, -1.0, 0.8])  # log kappa, log gamma, log tau, m
+    truth = np.array([0.2, -0.4, -1.0, -1.5, 0.8])  # log kappa, gamma, tau, length; m
     system = small(SPDEPrior)
     network = system.network(grid)
     with torch.no_grad():
@@ -153,17 +154,17 @@ def test_spde_prior_finds_the_parameters_of_its_own_paths():
         noise = torch.from_numpy(system.sample_drive(100, grid, 0))
         start = torch.sin(torch.tensor(grid.points)).expand(100, -1)
         paths = torch.cat([start[:, None], network.generate(start, noise)], 1).numpy()
-    system.fit(labelled(paths, grid), epochs=120, rate=0.1)
+    system.fit(labelled(paths, grid), epochs=80, batch_size=20)
     fitted = system._fitted.network
-    kappa, gamma, tau, m = fitted.theta.detach().numpy()[:, 0]
-    # 85 x 40 transitions of 31 points: rough standard errors 0.15, 0.02, 0.003, 0.1.
-    np.testing.assert_allclose([gamma, tau, m], truth[1:], atol=0.25)
+    kappa, *others = fitted.theta.detach().numpy()[:, 0]
+    # 85 x 40 transitions of 31 points: rough standard errors 0.02, 0.003, 0.003, 0.1; kappa 0.15.
+    np.testing.assert_allclose(others, truth[1:], atol=0.25)
     assert abs(np.exp(2 * kappa) - np.exp(0.4)) < 1.5
-    B, P = fitted.prior()
+    B, W = fitted.prior()
     x = paths[:2, :, 1:-1]
-    residual = x[:, 1:] @ B.T - x[:, :-1]
-    log_p = np.linalg.slogdet(B)[1] + 0.5 * np.log(P).sum()
-    expected = (0.5 * (residual**2 * P).sum(-1) - log_p).mean() / len(P)
+    residual = (x[:, 1:] @ B.T - x[:, :-1]) @ W.T
+    log_p = np.linalg.slogdet(B)[1] + np.linalg.slogdet(W)[1]
+    expected = (0.5 * (residual**2).sum(-1) - log_p).mean() / len(W)
     cases = system._cases(labelled(paths[:2], grid), "hidden", grid, 0)
     assert fitted.loss(cases, "own").item() == pytest.approx(expected, rel=1e-4)
 
@@ -186,8 +187,6 @@ def test_spde_prior_conditions_as_the_dense_gaussian():
     np.testing.assert_allclose(result["mean"].values[0, 1:, 1:-1].ravel(), mean, atol=1e-8)
     # Standard error of a deviation over 2000 draws: 1.6 %; 35 of them, false alarms below 1e-4.
     np.testing.assert_allclose(result["std"].values[0, 1:, 1:-1].ravel(), std, rtol=0.08)
-    scores = gap_scores(result, data[:1], hidden & (np.arange(9) % 8 > 0))
-    assert 0 < scores["crps"] < scores["rmse"]
 
 
 def test_lec_has_the_residual_of_the_equation():
@@ -206,16 +205,38 @@ def test_lec_has_the_residual_of_the_equation():
 # ------------------------------------------------------------------ the comparison
 
 
-@pytest.mark.parametrize("key", ["latent-ode-hidden", "f-spdeno-hidden", "neural-cde-observed"])
+@pytest.mark.parametrize(
+    "key", ["latent-ode-hidden", "f-spdeno-hidden", "neural-cde-observed", "spde-prior-hidden"]
+)
 def test_a_run_scores_the_law_of_its_samples(key, small_data, tmp_path):
     limits, record = (execute(tiny_run(k), tmp_path) for k in ("limits", key))
     rows = tables([limits, record])["b"]
-    (row,) = (r for r in rows if r["entry"] == record["entry"] and r["task"] != "reconstruct")
+    tasks = ("predict", "observed")
+    (row,) = (r for r in rows if r["entry"] == record["entry"] and r["task"] in tasks)
     assert row["task"] == ("observed" if "observed" in key else "predict")
     assert min(row["energy_score"][0], row["variance_ratio"][0]) > 0
     assert row["energy_factor"][0] >= 1
     (truth,) = (r for r in rows if r["system"] == "limit: exact mean of the true law")
     assert (truth["variance_ratio"], truth["energy_factor"]) == ([1.0], [1.0])
     assert len(row["time_floor"]) == ("spdeno" in key)
+    assert key.startswith("spde-prior") == any(r["task"] == "gaps" for r in rows)
     seen = [r["task"] for r in rows if r["entry"] == record["entry"]]
     assert ("reconstruct" in seen) == ("latent" in key)
+
+
+def test_completion_is_scored_where_values_are_hidden():
+    fields = heat_data(3, n_times=21)["field"]
+    gappy = make_gaps(fields, 0)
+    later = gappy.fields.isel(time=slice(9, 12)).values  # 0.45 to 0.55
+    assert np.isfinite(gappy.fields.values[:, 0]).all()
+    assert np.isnan(later).all()
+    np.testing.assert_array_equal(np.isnan(gappy.fields.values[..., 1:-1]), gappy.hidden[..., 1:-1])
+    assert not gappy.hidden[..., [0, -1]].any()  # zero by the boundary condition
+
+    def truth(given, off=0.1):
+        filled = given.copy(data=fields.values + off)
+        return xr.Dataset({"mean": filled, "std": xr.full_like(filled, 0.1)})
+
+    scores = completion_scores(truth, fields, 0)
+    assert scores["rmse"] == pytest.approx(0.1)
+    assert scores["coverage"] == 1.0

@@ -101,7 +101,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("call", "word"), ROWS)
 def test_refusals(call, word):
-    with pytest.raises(EquationError, match=word):
+    with pytest.raises((DomainError, EquationError), match=word):
         call()
 
 

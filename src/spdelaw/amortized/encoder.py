@@ -1,13 +1,73 @@
-"""The encoder: attention to reference times, a recurrent network, Gaussian heads."""
+"""Encoders: from the observed values of a path to a Gaussian posterior of its coordinates."""
 
 from __future__ import annotations
 
+import abc
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from spdelaw.errors import InputError
+
+# ---------- What every encoder is: values, weights and times in, Gaussian heads out
+
+
+class Encoded(NamedTuple):
+    """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, L)."""
+
+    initial_mean: Tensor
+    initial_log_variance: Tensor
+    chaos_mean: Tensor
+    chaos_log_variance: Tensor
+
+
+class AbstractEncoder(nn.Module, abc.ABC):
+    """Amortised posterior ``q(z0, xi | X)`` of a path (paper, sections 2.8 and 2.10).
+
+    Args:
+        n_modes: N.
+        n_time: K, functions of time.
+        n_noise: L, driving Wiener processes; by default one for each mode.
+
+    Attributes:
+        head: linear map to means, then log-variances; in each ``z0`` (N) before ``xi`` (K, L).
+        reads_modes: whether the values are estimates of the modes instead of fields at points.
+    """
+
+    head: nn.Linear
+    reads_modes = False
+
+    def __init__(self, n_modes: int, n_time: int, n_noise: int | None = None) -> None:
+        super().__init__()
+        self.n_modes, self.n_time = n_modes, n_time
+        self.n_noise = n_modes if n_noise is None else n_noise
+
+    @property
+    def n_outputs(self) -> int:
+        """Means and log-variances of all coordinates."""
+        return 2 * (self.n_modes + self.n_time * self.n_noise)
+
+    @abc.abstractmethod
+    def summarise(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Tensor:
+        """Numbers that the head reads, (paths, width); arguments as those of `forward`."""
+
+    def forward(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Encoded:
+        """Posterior of every path.
+
+        Args:
+            values: (paths, T, C); what was not observed may hold any number but NaN.
+            weights: (paths, T, C), 0 where not observed, else up to 1; None where all are 1.
+            times: as a share of the horizon, (T,) or (paths, T).
+        """
+        mean, log_variance = self.head(self.summarise(values, weights, times)).chunk(2, -1)
+        n, shape = self.n_modes, (-1, self.n_time, self.n_noise)
+        xi = (part[:, n:].reshape(shape) for part in (mean, log_variance))
+        return Encoded(mean[:, :n], log_variance[:, :n], *xi)
+
 
 # ---------- Multi-time attention: a path observed at any times, read at a few reference times
 #
@@ -49,25 +109,42 @@ class TimeEmbedding(nn.Module):
         return torch.cat([self.linear(t), torch.sin(self.periodic(t))], -1)
 
 
-class MultiTimeAttention(nn.Module):
-    """One head of attention from reference times to observation times, channel by channel.
+class TimeAttention(nn.Module):
+    """Scores of observation times for reference times.
 
     Args:
-        n_points: M, channels of values.
-        n_out: width of the result.
         n_embedding: width of the time embedding.
         n_reference: number of reference times, spread over [0, 1].
     """
 
     reference: Tensor
 
-    def __init__(self, n_points: int, n_out: int, n_embedding: int, n_reference: int) -> None:
+    def __init__(self, n_embedding: int, n_reference: int) -> None:
         super().__init__()
         self.embedding = TimeEmbedding(n_embedding)
         self.query = nn.Linear(n_embedding, n_embedding)
         self.key = nn.Linear(n_embedding, n_embedding)
-        self.output = nn.Linear(2 * n_points, n_out)
         self.register_buffer("reference", torch.linspace(0.0, 1.0, n_reference), persistent=False)
+
+    def scores(self, times: Tensor) -> Tensor:
+        """``s(r, t)``, shape (R, T) or (paths, R, T)."""
+        query = self.query(self.embedding(self.reference))
+        key = self.key(self.embedding(times))
+        return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+
+
+class MultiTimeAttention(TimeAttention):
+    """One head of attention from reference times to observation times, channel by channel.
+
+    Args:
+        n_points: M, channels of values.
+        n_out: width of the result.
+        n_embedding, n_reference: as for `TimeAttention`.
+    """
+
+    def __init__(self, n_points: int, n_out: int, n_embedding: int, n_reference: int) -> None:
+        super().__init__(n_embedding, n_reference)
+        self.output = nn.Linear(2 * n_points, n_out)
 
     def forward(
         self, values: Tensor, observed: Tensor | None, times: Tensor,
@@ -95,12 +172,6 @@ class MultiTimeAttention(nn.Module):
         weight, bias = _compose(through, of_values, bias)
         constant = any_observed[:, 0] @ _compose(through, of_mask)[0].t()
         return nn.functional.linear(attended.transpose(0, 1), weight, bias) + constant
-
-    def scores(self, times: Tensor) -> Tensor:
-        """``s(r, t)``, shape (R, T) or (paths, R, T)."""
-        query = self.query(self.embedding(self.reference))
-        key = self.key(self.embedding(times))
-        return query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
 
 
 def _compose(
@@ -252,29 +323,18 @@ class _Recursion(torch.autograd.Function):
         return by_gates, torch.roll(by_weight, -n_hidden, 0), torch.roll(by_bias, -n_hidden, 0)
 
 
-# ---------- The encoder: attention to reference times, a recurrent network, Gaussian heads
+# ---------- The paper's encoder: attention to reference times and a recurrent network
 
 
-class Encoded(NamedTuple):
-    """Means and log-variances of independent normals: ``z0`` (P, N) and ``xi`` (P, K, L)."""
-
-    initial_mean: Tensor
-    initial_log_variance: Tensor
-    chaos_mean: Tensor
-    chaos_log_variance: Tensor
-
-
-class Encoder(nn.Module):
-    """Amortised posterior ``q(z0, xi | X)`` of a path (paper, sections 2.8 and 2.10).
+class Encoder(AbstractEncoder):
+    """The paper's encoder.
 
     Args:
         n_points: M3, spatial points.
-        n_modes: N.
-        n_time: K, functions of time.
+        n_modes, n_time, n_noise: as for `AbstractEncoder`.
         n_hidden: width of the recurrent state.
         n_embedding: width of the time embedding.
         n_reference: reference times of the attention.
-        n_noise: L, driving Wiener processes; by default one for each mode.
 
     Example:
         >>> encoder = Encoder(n_points=101, n_modes=8, n_time=16)
@@ -292,32 +352,15 @@ class Encoder(nn.Module):
         n_reference: int = 32,
         n_noise: int | None = None,
     ) -> None:
-        super().__init__()
-        self.n_modes, self.n_time = n_modes, n_time
-        self.n_noise = n_modes if n_noise is None else n_noise
+        super().__init__(n_modes, n_time, n_noise)
         self.attention = MultiTimeAttention(n_points, n_hidden, n_embedding, n_reference)
         self.recurrent = FinalStateGRU(n_hidden, n_hidden)
-        self.head = nn.Linear(n_hidden, 2 * (n_modes + n_time * self.n_noise))
+        self.head = nn.Linear(n_hidden, self.n_outputs)
 
-    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Encoded:
-        """Posterior of every path.
-
-        Args:
-            values: (paths, T, M); what was not observed may hold any number but NaN.
-            observed: (paths, T, M), 1 where observed; None where everything was.
-            times: as a share of the horizon, (T,) or (paths, T).
-        """
-        recurrent = self.recurrent
-        through = recurrent.weight_input, recurrent.bias_input
-        state = recurrent.recur(self.attention(values, observed, times, through))
-        return split_head(self.head(state), self.n_modes, (self.n_time, self.n_noise))
-
-
-def split_head(output: Tensor, n_modes: int, chaos: tuple[int, int]) -> Encoded:
-    """Means, then log-variances; in each ``z0`` (N) before ``xi`` (K, L)."""
-    mean, log_variance = output.chunk(2, -1)
-    xi = (part[:, n_modes:].reshape(-1, *chaos) for part in (mean, log_variance))
-    return Encoded(mean[:, :n_modes], log_variance[:, :n_modes], *xi)
+    def summarise(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Tensor:
+        """Final state of the recurrent network."""
+        through = self.recurrent.weight_input, self.recurrent.bias_input
+        return self.recurrent.recur(self.attention(values, weights, times, through))
 
 
 # ---------- The encoder of latent ODEs: a recurrent unit between whose steps an ODE runs
@@ -396,10 +439,8 @@ class OdeRnn(nn.Module):
         return torch.cat([h, spread], -1)
 
 
-class OdeRnnEncoder(nn.Module):
+class OdeRnnEncoder(AbstractEncoder):
     """`Encoder` with an ODE-RNN in place of attention and GRU.
-
-    Heads are means and log-variances of ``z0`` and ``xi``, as for the paper's encoder.
 
     Args:
         n_points, n_modes, n_time, n_noise: as for `Encoder`.
@@ -413,14 +454,129 @@ class OdeRnnEncoder(nn.Module):
     def __init__(
         self, n_points: int, n_modes: int, n_time: int, n_noise: int | None = None
     ) -> None:
-        super().__init__()
-        self.n_modes, self.n_time = n_modes, n_time
-        self.n_noise = n_modes if n_noise is None else n_noise
+        super().__init__(n_modes, n_time, n_noise)
         self.recurrent = OdeRnn(n_points)
         self.hidden = nn.Linear(2 * N_STATE, N_HEAD)
-        self.head = nn.Linear(N_HEAD, 2 * (n_modes + n_time * self.n_noise))
+        self.head = nn.Linear(N_HEAD, self.n_outputs)
 
-    def forward(self, values: Tensor, observed: Tensor | None, times: Tensor) -> Encoded:
-        """Posterior of every path; arguments as those of `Encoder`."""
-        state = torch.tanh(self.hidden(self.recurrent(values, observed, times)))
-        return split_head(self.head(state), self.n_modes, (self.n_time, self.n_noise))
+    def summarise(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Tensor:
+        """Hidden layer over the last state."""
+        return torch.tanh(self.hidden(self.recurrent(values, weights, times)))
+
+
+# ---------- Encoders for any domain: modes or grids, read by attention over irregular times
+#
+# Features of each time, estimates of the modes or the output of a convolution in space, go to R
+# reference times by weighted attention whose kernel starts out local,
+#
+#     y_c(r) = sum_t w_c(r, t) x_c(t),   w_c(r, t) ~ o_c(t) e^(s(r, t) - ((r - t) / h)^2),
+#
+# with weights ``0 <= o <= 1`` and h = 1 / R at the start. The head reads y itself and a perceptron
+# of it: the posterior mean is linear in the modes where the law is linear.
+
+
+class ModesEncoder(AbstractEncoder):
+    """Attention over the times of estimated modes; no grid and no dimension enters its weights.
+
+    Args:
+        n_modes, n_time, n_noise: as for `AbstractEncoder`.
+        n_hidden: width of the perceptron.
+        n_embedding: width of the time embedding.
+        n_reference: R, reference times.
+        n_features: C, features of each time; by default one for each mode.
+    """
+
+    reads_modes = True
+
+    def __init__(
+        self,
+        n_modes: int,
+        n_time: int,
+        n_hidden: int = 256,
+        n_embedding: int = 128,
+        n_reference: int = 32,
+        n_noise: int | None = None,
+        n_features: int | None = None,
+    ) -> None:
+        super().__init__(n_modes, n_time, n_noise)
+        width = n_reference * (n_modes if n_features is None else n_features)
+        self.attention = TimeAttention(n_embedding, n_reference)
+        self.log_width = nn.Parameter(torch.tensor(-math.log(n_reference)))
+        self.perceptron = nn.Sequential(
+            nn.Linear(2 * width, n_hidden), nn.GELU(), nn.Linear(n_hidden, n_hidden), nn.GELU()
+        )
+        self.head = nn.Linear(n_hidden + width, self.n_outputs)
+
+    def summarise(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Tensor:
+        """Features at the reference times, after a perceptron of them and of their weights."""
+        distance = self.attention.reference[:, None] - times[..., None, :]
+        scores = self.attention.scores(times) - (distance * torch.exp(-self.log_width)) ** 2
+        if weights is None:
+            features = torch.matmul(torch.softmax(scores, -1), values)
+            mean_weight = torch.ones_like(features)
+        else:
+            features, _ = attend_observed(scores, values * weights, weights)
+            mean_weight, _ = attend_observed(scores, weights * weights, weights)
+        flat = features.flatten(1)
+        return torch.cat([self.perceptron(torch.cat([flat, mean_weight.flatten(1)], 1)), flat], 1)
+
+
+#: Channels and kernel of the convolutions, and the longest side of a grid that is not halved again.
+N_CHANNELS, KERNEL, LONGEST_SIDE = 16, 5, 8
+
+
+class GridEncoder(ModesEncoder):
+    """`ModesEncoder` whose features are convolutions of the field on a grid, in one or two dims.
+
+    Args:
+        points: (M, d), on a tensor grid of which some cells may have no point.
+        n_modes, n_time, widths: as for `ModesEncoder`.
+    """
+
+    reads_modes = False
+    cells: Tensor
+
+    def __init__(self, points: np.ndarray, n_modes: int, n_time: int, **widths: Any) -> None:
+        super().__init__(n_modes, n_time, n_features=2 * n_modes, **widths)
+        cells, self.shape = grid_cells(points)
+        self.register_buffer("cells", torch.from_numpy(cells), persistent=False)
+        convolution = nn.Conv1d if len(self.shape) == 1 else nn.Conv2d
+        layers: list[nn.Module] = []
+        n_in, side = 2, self.shape
+        while not layers or max(side) > LONGEST_SIDE:
+            stride = 2 if max(side) > LONGEST_SIDE else 1
+            layers += [convolution(n_in, N_CHANNELS, KERNEL, stride, KERNEL // 2), nn.GELU()]
+            n_in, side = N_CHANNELS, tuple(-(-n // stride) for n in side)
+        width = N_CHANNELS * math.prod(side)
+        self.space = nn.Sequential(*layers, nn.Flatten(), nn.Linear(width, 2 * n_modes))
+
+    def summarise(self, values: Tensor, weights: Tensor | None, times: Tensor) -> Tensor:
+        """The convolved fields, each time weighted by the share of its points that is observed."""
+        n_paths, n_times, _ = values.shape
+        mask = torch.ones_like(values) if weights is None else weights
+        image = values.new_zeros(n_paths * n_times, 2, math.prod(self.shape))
+        image[:, 0, self.cells] = (values * mask).flatten(0, 1)
+        image[:, 1, self.cells] = mask.flatten(0, 1)
+        features = self.space(image.view(-1, 2, *self.shape)).view(n_paths, n_times, -1)
+        share = None if weights is None else mask.mean(2, keepdim=True).expand_as(features)
+        return super().summarise(features, share, times)
+
+
+def grid_cells(points: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Cell of each point in the grid of all coordinates, (M,), and the grid's shape.
+
+    Raises:
+        InputError: three dims or more, or points that fill less than half of their grid.
+
+    Example:
+        >>> grid_cells(np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 1.0]]))
+        (array([0, 1, 3]), (2, 2))
+    """
+    columns = points.reshape(len(points), -1).T
+    levels = [np.unique(column, return_inverse=True) for column in columns]
+    shape = tuple(len(values) for values, _ in levels)
+    if len(shape) > 2 or 2 * len(points) < math.prod(shape):
+        expected = "fields on a grid of one or two dims for 'grid'"
+        got = f"{len(points)} points with {' x '.join(map(str, shape))} distinct coordinates"
+        raise InputError("encoder", expected=expected, got=got, fix="pass encoder='modes'")
+    return np.ravel_multi_index([index for _, index in levels], shape), shape

@@ -158,7 +158,7 @@ def _n_time_functions(law: Law) -> int:
         return int(info["config"]["n_time"])
     if info.get("tail") == "dropped":
         return int(info["n_time"])
-    expected = "one of a truncated model: the paper's learner, or a dropped tail"
+    expected = "a law of a truncated model (engine='amortized', or tail='dropped')"
     got = f"engine {info.get('engine')!r} without a truncation"
     raise InputError("law", expected=expected, got=got, fix="use law.sample")
 
@@ -170,7 +170,7 @@ def _n_time_functions(law: Law) -> int:
 STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season", "state_noise"}
 
 
-@checked
+@checked()
 class Amortized(Engine):
     """Training on batches of paths.
 
@@ -221,14 +221,14 @@ class Amortized(Engine):
         super().check(model, bootstrap)
         for what, value in (("drift", model.drift), ("noise", model.noise)):
             if value not in ("diagonal", "parametric"):
-                expected = "'diagonal' or 'parametric': chaos coordinates are of single modes"
+                expected = "'diagonal' or 'parametric': chaos coordinates belong to single modes"
                 raise InputError(what, expected=expected, got=repr(value), fix="use engine='exact'")
         if model.noise_word == "per_point":
             expected = "one variance for all points, or known ones"
             fix = "use engine='exact', which learns one per point"
             raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)
         if bootstrap:
-            expected, fix = "0: each replicate would be a training", "use engine='exact'"
+            expected, fix = "0, as each replicate would need a training", "use engine='exact'"
             raise InputError("bootstrap", expected=expected, got=repr(bootstrap), fix=fix)
 
     def learn(

@@ -12,6 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from spdelaw.amortized.decoder import StateNoise
 from spdelaw.amortized.structured import (
     AmortizedConfig,
     Job,
@@ -39,6 +40,7 @@ from spdelaw.amortized.vae import (
     path_errors,
 )
 from spdelaw.data.observed import Observed, observe
+from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import ConvergenceError, DataError
 from spdelaw.law.law import Law, state_space_law
@@ -46,6 +48,10 @@ from spdelaw.law.likelihood import Numbers, density_entries
 from spdelaw.law.parameters import Quantity, parameters_dataset
 from spdelaw.law.prediction import latents_dataset
 from spdelaw.law.provenance import Provenance, software
+from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
+from spdelaw.processes.specification import InitialState
+from spdelaw.processes.state_noise import bind_state_noise
 from spdelaw.statespace.chain import StateSpace, linear_state_space
 
 # ---------- A run of the neural learner: model, optimiser and the state after the last whole epoch
@@ -66,11 +72,25 @@ PARAMETER_GROUPS = {
 }
 
 
-def new_model(basis: np.ndarray, config: AmortizedConfig, seed: int) -> ChaosVAE:
-    """Model with weights drawn from the seed; torch's own generator stays where it was."""
+def new_model(
+    basis: np.ndarray,
+    config: AmortizedConfig,
+    seed: int,
+    points: np.ndarray | None = None,
+    noise: StateNoise | None = None,
+) -> ChaosVAE:
+    """Model with weights drawn from the seed; torch's own generator stays where it was.
+
+    Args:
+        basis: eigenfunctions at the points, (M, N).
+        config: settings.
+        seed: of the weights.
+        points: (M, d), for ``encoder="grid"``; by default a line of M points.
+        noise: noise that depends on the state; None for additive noise.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "weights"))
-        return ChaosVAE(basis, config)
+        return ChaosVAE(basis, config, points, noise)
 
 
 class NeuralRun(TorchRun):
@@ -204,7 +224,7 @@ def _divergence_error(got: str, epoch: int) -> ConvergenceError:
     what, expected = f"training, epoch {epoch + 1}", "a finite loss and gradients"
     fix = (
         "lower the rate of that part by 10, scale the fields to a size of about 1, or lengthen "
-        "warmup_epochs; the last checkpoint is still whole"
+        "warmup_epochs; the last checkpoint is complete"
     )
     return ConvergenceError(what, expected=expected, got=got, fix=fix)
 
@@ -214,12 +234,12 @@ def _divergence_error(got: str, epoch: int) -> ConvergenceError:
 
 Array = np.ndarray
 
-NO_ERRORS_NOTE = "no standard errors: the method has none; engine='exact' gives them"
+NO_ERRORS_NOTE = "this engine computes no standard errors; engine='exact' does"
 TRUNCATED_NOTE = (
     "eigenvalues and noise variances belong to the model truncated at K = {k} functions of time, "
-    "whose observation variance carries the rest; engine='exact' has no truncation. law.sample "
-    "draws the untruncated process with these numbers, amortized.sample_decoder the truncated "
-    "decoder with its observation noise, as the paper does"
+    "whose observation variance absorbs the truncated part; engine='exact' has no truncation. "
+    "law.sample draws the untruncated process with these numbers, amortized.sample_decoder the "
+    "truncated decoder with its observation noise, as the paper does"
 )
 #: Noise variance of a mode that nothing drives, as a share of the largest: filters divide by it.
 UNDRIVEN_SHARE = 1e-12
@@ -227,44 +247,71 @@ ZEROS_NOTE = (
     "{} points where every mode is zero are left out of elbo, log_likelihood and the gaps: their "
     "variance goes to zero and their density has no upper bound"
 )
+ONE_ORDER_NOTE = (
+    "order={} has no effect: a linear law with additive noise has no chaos beyond the first order"
+)
+#: Parameters that may be negative.
+SIGNED = ("initial_mean", "noise_offset")
 NO_WEIGHTS_NOTE = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
 
 
 def fit_neural(job: Job) -> Law:
     """Law of the observed fields by variational training (paper, sections 2.6 to 2.10)."""
     config, observed = job.engine.config, job.observed
-    paths, held_out = (as_paths(fields, *job.clock) for fields in (observed, job.held_out))
     seed = job.seed if config.initialisation is None else config.initialisation
-    model = new_model(observed.basis(job.n_modes), config, seed)
+    basis = observed.basis(job.n_modes)
+    noise = state_noise(job.state_noise, observed.domain, job.n_modes)
+    model = new_model(basis, config, seed, observed.points, noise)
+    paths, held_out = (
+        as_paths(fields, *job.clock, basis if model.encoder.reads_modes else None)
+        for fields in (observed, job.held_out)
+    )
     run = NeuralRun(model, paths, held_out, config, seed, join_processes())
-    job.train(run)
+    job.train(run, state_noise=job.state_noise if noise else None)
     assessment = assess(run.best(), paths, config)
-    state = _learned_state_space(model, assessment["initial_mean"].numpy(), job.clock[1])
+    state = _learned_state_space(model, assessment["initial_mean"].numpy(), job)
     info = Provenance.of(_info(job, run, assessment, state))
     return state_space_law(
         observed, job.n_modes, state, _parameter_table(state, job.level), info=info
     )
 
 
-def _learned_state_space(model: ChaosVAE, initial_mean: Array, horizon: float) -> StateSpace:
+def state_noise(kind: str, domain: AbstractDomain, n_modes: int) -> StateNoise | None:
+    """Noise of a decoder by the word of a model; None for additive noise."""
+    noise = bind_state_noise(kind, domain, n_modes)
+    if noise is None:
+        return None
+    return StateNoise(noise.operators, noise.constants if kind == "affine" else None)
+
+
+def _learned_state_space(model: ChaosVAE, initial_mean: Array, job: Job) -> StateSpace:
     """Learned numbers in the data's unit of time."""
+    horizon, domain, kind = job.clock[1], job.observed.domain, job.state_noise
     with torch.no_grad():
         lam = model.dynamics.eigenvalues().numpy() / horizon
         amplitude = model.dynamics.amplitudes().numpy()
         variance = torch.exp(model.log_observation_variance()).numpy()
     q = np.maximum(amplitude**2, UNDRIVEN_SHARE * (amplitude**2).max()) / horizon
-    return linear_state_space(lam, q, initial_mean, np.zeros(len(lam)), variance)
+    if kind == "none":
+        return linear_state_space(lam, q, initial_mean, np.zeros(len(lam)), variance)
+    gamma = model.dynamics.noise_offset()
+    dynamics = Reacting(domain, (), np.zeros(0), lam, q, state_noise=kind, noise_offset=gamma)
+    return StateSpace(
+        dynamics, InitialState("deterministic", initial_mean, np.zeros(len(lam))), variance
+    )
 
 
 def _parameter_table(state: StateSpace, level: float) -> Any:
-    values = {
-        "eigenvalue": state.linear.drift,
-        "noise_variance": state.linear.noise,
+    numbers = state.dynamics.parameters
+    if isinstance(state.dynamics, Linear):
+        numbers = {"eigenvalue": numbers["drift"], "noise_variance": numbers["noise"]}
+    values = {name: np.asarray(value) for name, value in numbers.items() if name != "coefficient"}
+    values |= {
         "initial_mean": state.initial.mean,
         "observation_std": np.sqrt(state.observation_variance),
     }
     quantities = {
-        name: Quantity(value, np.full(value.shape, np.nan), name != "initial_mean")
+        name: Quantity(value, np.full(value.shape, np.nan), name not in SIGNED)
         for name, value in values.items()
     }
     return parameters_dataset(quantities, level, {"initial_state": state.initial.kind})
@@ -274,6 +321,7 @@ def _info(
     job: Job, run: NeuralRun, assessment: dict[str, Any], state: StateSpace
 ) -> dict[str, Any]:
     observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
+    config, order = job.engine.config, run.model.dynamics.order
     kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
     # At the points where the bound is taken.
     kept_fields = observed.at_points(kept) if n_zeros else observed
@@ -285,6 +333,7 @@ def _info(
         loss = (untruncated - exact) / observed.n_paths
     n_values = int(np.isfinite(observed.values).sum())
     notes = [NO_ERRORS_NOTE, TRUNCATED_NOTE.format(k=n_time)]
+    notes += [ONE_ORDER_NOTE.format(config.order)] if config.order > order else []
     notes += [] if job.engine.checkpoint else [NO_WEIGHTS_NOTE]
     notes += [ZEROS_NOTE.format(n_zeros)] if n_zeros else []
     errors = {name: assessment[name] for name in ("relative_l2", "rmse")}
@@ -292,7 +341,8 @@ def _info(
         **job.facts(),
         "n_observed": float(n_values),
         "n_parameters": run.model.n_parameters,
-        "n_law_parameters": 3 * job.n_modes,
+        "n_law_parameters": 3 * job.n_modes + (job.state_noise == "affine"),
+        "order": order,
         "n_nuisance": 0,
         "epochs": snapshot.epoch,
         "elbo": elbo,
@@ -304,6 +354,7 @@ def _info(
         "initial_state": "deterministic",
         "drift": "diagonal",
         "noise": "diagonal",
+        "state_noise": job.state_noise,
         "seconds": {"training": round(snapshot.seconds, 3)},
         "warnings": notes,
         **software(torch),
@@ -320,9 +371,8 @@ def neural_reconstruct(folder: Path, data: Any, **adapter: Any) -> xr.Dataset:
     parts = []
     for batch in batches:
         posterior, curves = model.encode(batch), model.curves(batch)
-        c = model.coefficients(curves, batch, posterior.initial_mean, posterior.chaos_mean)
-        mean = c @ model.basis.t()
-        std_field = torch.sqrt(model.field_variance(curves, batch, posterior)).double()
+        c, variance = model.moments(curves, batch, posterior)
+        mean, std_field = c @ model.basis.t(), torch.sqrt(variance).double()
         std = torch.sqrt(std_field**2 + torch.exp(model.log_observation_variance()))
         parts.append((mean, std, std_field, *path_errors(mean, batch)))
     mean, std, std_field, *errors = map(torch.cat, zip(*parts, strict=True))
@@ -354,15 +404,20 @@ def _load_model_and_paths(
     """The network, and batches of paths on its points and within its times."""
     snapshot, identity = read_checkpoint(folder)
     with parsing_checkpoint(folder):
-        config = AmortizedConfig(**identity["config"])
+        config, n_modes = AmortizedConfig(**identity["config"]), identity["n_modes"]
         domain, points = domain_from_dict(identity["domain"]), np.asarray(identity["points"])
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced at once
-            model = ChaosVAE(domain.eigenfunctions(points, identity["n_modes"]), config)
-        load_weights(model, snapshot, "best")
     observed = observe(data, domain, **adapter).in_memory()
-    if len(observed.points) != len(points) or not np.allclose(observed.points, points):
+    if config.encoder == "modes":
+        points = observed.points
+    elif len(observed.points) != len(points) or not np.allclose(observed.points, points):
         expected = f"the {len(points)} points the encoder was trained on"
-        fix = "use law.reconstruct, which takes any points"
+        fix = "use law.reconstruct, or train with encoder='modes': both take any points"
         raise DataError("points", expected=expected, got=f"{len(observed.points)} points", fix=fix)
-    paths = as_paths(observed, *identity["clock"])
+    basis = domain.eigenfunctions(points, n_modes)
+    with parsing_checkpoint(folder):
+        noise = state_noise(identity.get("state_noise") or "none", domain, n_modes)
+        model = new_model(basis, config, 0, points, noise)  # its weights are replaced at once
+        load_weights(model, snapshot, "best")
+    start, horizon = identity["clock"]
+    paths = as_paths(observed, start, horizon, basis if model.encoder.reads_modes else None)
     return model, observed, paths.batches(config.batch_size)

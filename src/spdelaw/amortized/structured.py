@@ -125,9 +125,16 @@ class AmortizedConfig(TrainingConfig):
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
         expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
-        encoder: "mtan", the paper's attention to reference times and GRU, or "ode_rnn", the
-            encoder of latent ODEs (Rubanova et al. 2019) in its published size, which uses
-            neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
+        encoder: "mtan" (the paper's attention to reference times and GRU), "modes" (estimates of
+            the modes and attention over time), "grid" (convolutions in space, in one or two
+            dims, and attention over time) or "ode_rnn" (that of latent ODEs, Rubanova et al.
+            2019). "modes" works on any domain, and on other points than those it was trained on;
+            its model has one observation variance for all points. "ode_rnn" has its published
+            size and uses neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
+        order: p, largest order of the decoder's Hermite polynomials in xi, for noise that depends
+            on the state. With additive noise every order is the first.
+        n_indices: most multi-indices of a decoder of higher order than the first; those of slow
+            functions of time and of the first modes are kept.
         rescale: whether each epoch ends with ``E xi^2 = 1`` for each driving process, over paths
             and posterior; q absorbs the factor, so reconstructions do not change. Not in the paper.
         select_by: what the best checkpoint has least of on the validation paths: "relative_l2"
@@ -162,7 +169,9 @@ class AmortizedConfig(TrainingConfig):
     kl_chaos: float = Field(1.3, ge=0)
     propagators: Literal["closed_form", "rk4"] = "closed_form"
     expectation: Literal["sampled", "exact"] = "sampled"
-    encoder: Literal["mtan", "ode_rnn"] = "mtan"
+    encoder: Literal["mtan", "modes", "grid", "ode_rnn"] = "mtan"
+    order: PositiveInt = 1
+    n_indices: PositiveInt = 400
     rescale: bool = False
     select_by: Literal["relative_l2", "loss"] = "relative_l2"
     validation_fraction: float = Field(0.15, gt=0, lt=1)
@@ -338,6 +347,11 @@ class Job:
         """
         times = self.observed.times
         return float(times.min()), float(times.max() - times.min())
+
+    @property
+    def state_noise(self) -> str:
+        """How the noise depends on the state, "none" where it is additive."""
+        return str(getattr(self.model, "state_noise", "none"))
 
     def train(self, run: Run, **more: Any) -> Snapshot:
         """Take a run to its end, or go on with one that agrees on all this and on ``more``."""

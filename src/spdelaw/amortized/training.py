@@ -105,8 +105,8 @@ def _transport_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:  # of torch.distributed, whatever the transport
-        expected = "all processes until the training is over"
-        got = f"one that went away ({str(error).splitlines()[0][:80]})"
+        expected = "all processes to run until the training ends"
+        got = f"a process that stopped ({str(error).splitlines()[0][:80]})"
         fix = "repeat the call with the same checkpoint, with any number of processes"
         raise ExecutorError("torchrun", expected=expected, got=got, fix=fix) from error
 
@@ -337,17 +337,22 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         if not counters["best_epoch"] <= counters["epoch"] == len(history):
             raise ValueError(f"epoch {counters['epoch']} with {len(history)} rows of history")
         snapshot = Snapshot(arrays=arrays, history=history, **counters)
-        return snapshot, dict(document["identity"])
+        identity = dict(document["identity"])
+        return snapshot, {**identity, "config": dict(identity.get("config") or {})}
 
 
 def parsing_checkpoint(folder: Path) -> AbstractContextManager[None]:
     """Errors about a checkpoint as `FileError`."""
     expected = "a checkpoint of a training of this version"
-    return reading(folder, expected, "check the name, or remove it and start anew")
+    return reading(folder, expected, "check the name, or remove the file to start a new training")
 
 
-def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
+def find_checkpoint(
+    folder: Path, identity: dict[str, Any], defaults: Mapping[str, Any]
+) -> Snapshot | None:
     """Snapshot to go on from, or None; an error where the folder is of another run.
+
+    ``defaults`` are of settings that the version which wrote the folder did not have.
 
     Raises:
         InputError: another config, seed or data.
@@ -357,7 +362,7 @@ def find_checkpoint(folder: Path, identity: dict[str, Any]) -> Snapshot | None:
     if not folder.exists() or not any(folder.iterdir()):
         return None
     snapshot, saved_identity = read_checkpoint(folder)
-    ours, theirs = json.loads(json.dumps(identity)), saved_identity.get("config") or {}
+    ours, theirs = json.loads(json.dumps(identity)), {**defaults, **saved_identity["config"]}
     differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
     differing += [k for k, v in ours.get("config", {}).items() if v != theirs.get(k)]
     if differing:
@@ -474,7 +479,9 @@ def train(
         ConvergenceError: something is not finite.
         TrainingInterrupted: Ctrl-C; the last whole epoch is saved.
     """
-    if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity)) is not None:
+    fields = getattr(type(run.config), "model_fields", {})
+    defaults = {name: field.default for name, field in fields.items()}
+    if checkpoint is not None and (resumed := find_checkpoint(checkpoint, identity, defaults)):
         with parsing_checkpoint(checkpoint):
             run.restore(resumed)
     folder = checkpoint if is_first() else None

@@ -12,12 +12,24 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from spdelaw.amortized.encoder import Encoded, Encoder, OdeRnnEncoder
+from spdelaw.amortized.decoder import (
+    LatentDynamics,
+    PolynomialDynamics,
+    StateNoise,
+    decoder_indices,
+)
+from spdelaw.amortized.encoder import (
+    AbstractEncoder,
+    Encoded,
+    Encoder,
+    GridEncoder,
+    ModesEncoder,
+    OdeRnnEncoder,
+)
 from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import Propagators, expand, propagate
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError
+from spdelaw.statespace.collapse import collapse
 
 # ---------- Observed paths as tensors: values, mask, and times as a share of the horizon
 
@@ -34,12 +46,14 @@ class Paths:
         observed: (P, T, M) float32, 1 or 0; None where nothing is missing.
         ages: distinct times as shares of the horizon, (U,) float64.
         index: position of each path's times among them, (P, T); None where all share one clock.
+        modes: estimates of the modes and their weights, each (P, T, N), for encoders of modes.
     """
 
     values: Tensor
     observed: Tensor | None
     ages: Array
     index: Tensor | None
+    modes: tuple[Tensor, Tensor | None] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -53,9 +67,12 @@ class Paths:
     def take(self, where: Array | slice) -> Paths:
         """Some of the paths."""
         at = where if isinstance(where, slice) else torch.from_numpy(where)
-        observed = None if self.observed is None else self.observed[at]
-        index = None if self.index is None else self.index[at]
-        return Paths(self.values[at], observed, self.ages, index)
+
+        def some(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[at]
+
+        modes = None if self.modes is None else (self.modes[0][at], some(self.modes[1]))
+        return Paths(self.values[at], some(self.observed), self.ages, some(self.index), modes)
 
     def batches(self, size: int, order: Array | None = None) -> Iterator[Paths]:
         """Consecutive batches, in the given order of the paths."""
@@ -64,8 +81,14 @@ class Paths:
             yield self.take(rows if order is None else order[rows])
 
 
-def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
+def as_paths(observed: Observed, start: float, horizon: float, basis: Array | None = None) -> Paths:
     """Tensors of observed fields, with times as ``(t - start) / horizon``.
+
+    Args:
+        observed: fields.
+        start: first time of the training paths.
+        horizon: their last time less the first.
+        basis: eigenfunctions at the points, (M, N), for encoders of modes.
 
     Raises:
         DataError: something was observed before the start or past the horizon.
@@ -75,7 +98,7 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
     ages = (observed.times - start) / horizon
     outside = (ages < -1e-9) | (ages > 1.0 + 1e-9)
     if (outside & (is_observed.any(2) if ages.ndim == 2 else is_observed.any((0, 2)))).any():
-        expected = f"times within {start:g} and {start + horizon:g}, those of the fit"
+        expected = f"times within {start:g} and {start + horizon:g}, as in the fit"
         got = f"{observed.times.min():g} to {observed.times.max():g}"
         fix = "fit over the longer time, or use law.forecast"
         raise DataError("time", expected=expected, got=got, fix=fix)
@@ -85,7 +108,32 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
         ages, positions = np.unique(ages, return_inverse=True)
         index = torch.from_numpy(positions.reshape(observed.times.shape))
     mask = None if is_observed.all() else torch.from_numpy(is_observed.astype(np.float32))
-    return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index)
+    modes: tuple[Tensor, Tensor | None] | None = None
+    if basis is not None:
+        estimates, weights = _estimate_modes(observed, basis)
+        modes = estimates, None if mask is None else weights
+    return Paths(torch.from_numpy(np.nan_to_num(values)), mask, ages, index, modes)
+
+
+def _estimate_modes(observed: Observed, basis: Array) -> tuple[Tensor, Tensor]:
+    """Ridge estimates ``(G + r I)^-1 b`` of the modes at each time, and their weights.
+
+    The weight of a mode is its entry in the diagonal of ``(G + r I)^-1 G``, relative to complete
+    data: 1 where the points determine the mode, 0 where they do not show it. Both depend on
+    neither the number of points nor the dimension.
+    """
+    n = basis.shape[1]
+    whole = basis.T @ basis
+    ridge = RIDGE_SHARE * np.trace(whole) / n * np.eye(n)
+    largest = np.diagonal(np.linalg.solve(whole + ridge, whole))
+    estimates, weights = np.empty((2, *observed.values.shape[:2], n), np.float32)
+    for block in collapse(observed.values, observed.times, basis, fitted=False).blocks:
+        inverse = np.linalg.inv(block.matrices + ridge)  # (T, 1 or P, N, N)
+        vectors = np.moveaxis(block.vector, 2, 1)[..., None]  # (T, P, N, 1)
+        estimate = np.swapaxes((inverse @ vectors)[..., 0], 0, 1)
+        weight = np.einsum("tbij,tbji->bti", inverse, block.matrices) / largest
+        estimates[block.paths], weights[block.paths] = estimate, np.clip(weight, 0.0, 1.0)
+    return torch.from_numpy(estimates), torch.from_numpy(weights)
 
 
 # ---------- The paper's latent-variable model: encoder, latent dynamics, decoder, noise
@@ -95,40 +143,10 @@ def as_paths(observed: Observed, start: float, horizon: float) -> Paths:
 # Q), ``z0, xi ~ N(0, I)`` and a noise variance for each point (sections 2.6 to 2.9).
 
 
+#: Ridge of the estimates of modes, as a share of the mean diagonal of ``G`` in complete data.
+RIDGE_SHARE = 1e-2
 #: Largest value of all modes at a point, as a share of that anywhere, to count as zero.
 ZERO_SHARE = 1e-10
-
-
-class LatentDynamics(nn.Module):
-    """Eigenvalues and noise factor of the latent equations, in float64.
-
-    ``lambda = exp(log_eigenvalues)``; the noise factor ``<Q^(1/2) h_l, h_n>`` is N x L. Q is
-    diagonal in the modes, so all but its diagonal ``sqrt(q_n) = exp(log_factor[n, n])`` is masked.
-    Both start at 1 and stay positive. With L < N driving processes the modes beyond L are not
-    driven at all.
-    """
-
-    def __init__(self, n_modes: int, n_noise: int) -> None:
-        super().__init__()
-        self.log_eigenvalues = nn.Parameter(torch.zeros(n_modes, dtype=torch.float64))
-        self.log_factor = nn.Parameter(torch.zeros(n_modes, n_noise, dtype=torch.float64))
-
-    def eigenvalues(self) -> Tensor:
-        """``lambda_n``, (N,)."""
-        return torch.exp(self.log_eigenvalues)
-
-    def amplitudes(self) -> Tensor:
-        """``sqrt(q_n)``, (N,), zero for a mode that nothing drives."""
-        driven = torch.exp(torch.diagonal(self.log_factor))
-        return nn.functional.pad(driven, (0, len(self.log_eigenvalues) - len(driven)))
-
-    def curves(self, ages: np.ndarray, n_time: int, method: Any) -> Propagators:
-        """Propagators at ages in [0, 1]."""
-        n, l = self.log_factor.shape
-        factor = self.amplitudes()
-        if l != n:
-            factor = nn.functional.pad(torch.diag(factor), (0, 0, 0, l - n))[:l]
-        return propagate(CosineBasis(1.0), ages, self.eigenvalues(), factor, n_time, method=method)
 
 
 class ChaosVAE(nn.Module):
@@ -136,32 +154,42 @@ class ChaosVAE(nn.Module):
 
     Args:
         basis: eigenfunctions at the points, (M, N).
-        config: widths, K, kind of propagators.
+        config: widths, K, kind of encoder and propagators, order.
+        points: (M, d), for ``encoder="grid"``.
+        noise: noise that depends on the state; None for additive noise.
 
-    ``zeros`` are points that are zeros of every mode, such as Dirichlet ends, (M,).
+    With an encoder of modes one variance is shared by all points, so that the model can be used
+    at other points. ``zeros`` are points where every mode is zero, such as Dirichlet ends, (M,).
     """
 
     basis: Tensor
 
-    def __init__(self, basis: np.ndarray, config: AmortizedConfig) -> None:
+    def __init__(
+        self,
+        basis: Array,
+        config: AmortizedConfig,
+        points: Array | None = None,
+        noise: StateNoise | None = None,
+    ) -> None:
         super().__init__()
         n_points, n_modes = basis.shape
         self.n_time, self.method = config.n_time, config.propagators
-        self.encoder: Encoder | OdeRnnEncoder
-        if config.encoder == "ode_rnn":
-            self.encoder = OdeRnnEncoder(n_points, n_modes, config.n_time, config.n_noise)
+        self.encoder = make_encoder((n_points, n_modes), config, points)
+        n_noise = self.encoder.n_noise
+        if noise is None:
+            self.dynamics = LatentDynamics(n_modes, n_noise)
         else:
-            widths = (config.n_hidden, config.n_embedding, config.n_reference, config.n_noise)
-            self.encoder = Encoder(n_points, n_modes, config.n_time, *widths)
-        self.dynamics = LatentDynamics(n_modes, self.encoder.n_noise)
+            indices = decoder_indices(config.n_time, n_noise, config.order, config.n_indices)
+            self.dynamics = PolynomialDynamics(noise, indices)
         self.is_log, std = config.variance == "log", config.variance_start
         start = 2.0 * math.log(std) if self.is_log else math.sqrt(std)
         self.variance_name = "log_variance" if self.is_log else "root_std"
-        variance = nn.Parameter(torch.full((n_points,), start, dtype=torch.float64))
+        size = 1 if self.encoder.reads_modes else n_points
+        variance = nn.Parameter(torch.full((size,), start, dtype=torch.float64))
         self.register_parameter(self.variance_name, variance)
         self.register_buffer("basis", torch.from_numpy(basis).float(), persistent=False)
-        size = np.abs(basis).max(1)
-        self.zeros = torch.from_numpy(size <= ZERO_SHARE * size.max())
+        largest = np.abs(basis).max(1)
+        self.zeros = torch.from_numpy(largest <= ZERO_SHARE * largest.max())
 
     @property
     def n_parameters(self) -> int:
@@ -197,33 +225,55 @@ class ChaosVAE(nn.Module):
 
     def log_observation_variance(self) -> Tensor:
         """``log r`` of every point, (M,): learned as such, or as ``r = s^4``."""
-        value = self.get_parameter(self.variance_name)
+        value = self.get_parameter(self.variance_name).expand(len(self.basis))
         return value if self.is_log else 4.0 * torch.log(value.abs())
 
     def encode(self, paths: Paths) -> Encoded:
         """``q(z0, xi | X)`` of every path."""
-        return self.encoder(paths.values, paths.observed, paths.times)
+        values, weights = paths.modes or (paths.values, paths.observed)
+        posterior: Encoded = self.encoder(values, weights, paths.times)
+        return posterior
 
-    def curves(self, paths: Paths) -> Propagators:
+    def curves(self, paths: Paths) -> Any:
         """Propagators on the paths' clock, shared by all of them."""
         return self.dynamics.curves(paths.ages, self.n_time, self.method)
 
-    def coefficients(
-        self, curves: Propagators, paths: Paths, initial: Tensor, chaos: Tensor
-    ) -> Tensor:
+    def coefficients(self, curves: Any, paths: Paths, initial: Tensor, chaos: Tensor) -> Tensor:
         """Coefficients (P, T, N) of latent ``z0`` (P, N) and ``xi`` (P, K, L)."""
-        c = expand(curves, initial, chaos)
-        return c if paths.index is None else torch.take_along_dim(c, paths.index[..., None], 1)
+        return _at_times(self.dynamics.coefficients(curves, initial, chaos), paths)
 
-    def field_variance(self, curves: Propagators, paths: Paths, posterior: Encoded) -> Tensor:
-        """Variance of the decoded field under independent normals, (P, T, M).
+    def moments(self, curves: Any, paths: Paths, posterior: Encoded) -> tuple[Tensor, Tensor]:
+        """Mean of the coefficients (P, T, N) and variance of the field (P, T, M).
 
-        The decoder is linear, so variances go through the squares of its coefficients.
+        Of the decoder under the independent normals of the posterior, in closed form.
         """
-        squared = Propagators(*(curve**2 for curve in curves))
-        initial, chaos = posterior.initial_log_variance, posterior.chaos_log_variance
-        variance = self.coefficients(squared, paths, initial.exp(), chaos.exp())
-        return variance @ (self.basis**2).t()
+        mean, spread = (_at_times(x, paths) for x in self.dynamics.moments(curves, posterior))
+        if spread.ndim == 3:
+            return mean, spread @ (self.basis**2).t()
+        return mean, ((spread @ self.basis.t()) * self.basis.t()).sum(2)
+
+
+def _at_times(of_clock: Tensor, paths: Paths) -> Tensor:
+    """Rows (P, U, ...) of the shared clock at the times of each path, (P, T, ...)."""
+    if paths.index is None:
+        return of_clock
+    return of_clock[torch.arange(len(of_clock))[:, None], paths.index]
+
+
+def make_encoder(
+    shape: tuple[int, int], config: AmortizedConfig, points: Array | None = None
+) -> AbstractEncoder:
+    """The encoder that a config names, for a basis of shape (M, N)."""
+    n_points, n_modes = shape
+    words: dict[str, Any] = {"n_modes": n_modes, "n_time": config.n_time, "n_noise": config.n_noise}
+    if config.encoder == "ode_rnn":
+        return OdeRnnEncoder(n_points, **words)
+    words |= {name: getattr(config, name) for name in ("n_hidden", "n_embedding", "n_reference")}
+    if config.encoder == "modes":
+        return ModesEncoder(**words)
+    if config.encoder == "grid":
+        return GridEncoder(np.arange(n_points) if points is None else points, **words)
+    return Encoder(n_points, **words)
 
 
 # ---------- The evidence lower bound (paper, eq. 13), term by term, and scores of a model
@@ -247,7 +297,7 @@ class Elbo(NamedTuple):
             The field there is known, so the variance runs to zero and this has no upper bound.
         paths: what was observed.
         posterior: of the latent variables.
-        coefficients: of the field, (P, T, N): at the posterior means, or of the draw.
+        coefficients: of the field, (P, T, N): their means, or those of the draw.
     """
 
     log_likelihood: Tensor
@@ -300,13 +350,14 @@ def elbo(model: ChaosVAE, paths: Paths, noise: tuple[Tensor, Tensor] | None = No
     if noise is not None:
         initial = initial + torch.exp(0.5 * posterior.initial_log_variance) * noise[0]
         chaos = chaos + torch.exp(0.5 * posterior.chaos_log_variance) * noise[1]
-    c = model.coefficients(curves, paths, initial, chaos)
-    squares = squared_residuals(c, model.basis, paths)
     if noise is None:
-        variance = model.field_variance(curves, paths, posterior)
+        c, variance = model.moments(curves, paths, posterior)
         if paths.observed is not None:
             variance = variance * paths.observed
-        squares = squares + variance.sum(1).double()
+        squares = squared_residuals(c, model.basis, paths) + variance.sum(1).double()
+    else:
+        c = model.coefficients(curves, paths, initial, chaos)
+        squares = squared_residuals(c, model.basis, paths)
     # Minus twice the log density of each point: ``S_m / r_m + n_m (log r_m + log 2 pi)``.
     log_r = model.log_observation_variance()
     density = squares * torch.exp(-log_r) + _observation_counts(paths) * (log_r + LOG_2PI)

@@ -335,7 +335,7 @@ def factored(matrices: Array) -> tuple[Array, Array]:
     try:
         roots = np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError as error:
-        expected, got = "a positive definite matrix", "one that is singular to rounding"
+        expected, got = "a positive definite matrix", "a matrix that is singular to rounding"
         fix = "use engine='exact', whose filter needs no covariance between all times"
         what = "covariance of the rows"
         raise ConvergenceError(what, expected=expected, got=got, fix=fix) from error
@@ -368,9 +368,9 @@ def evaluate_chaos(
             after a deterministic initial state ("coefficients"), which exists without noise.
     """
     if model.noise_factor is not None or model.tail != "dropped":
-        expected = "a dropped tail, and noise of its own for each mode"
+        expected = "a dropped tail, and independent noise of the modes"
         got = f"tail {model.tail!r}" if model.noise_factor is None else "a dense noise factor"
-        fix = "evaluate_likelihood is the likelihood with the tail, and takes any noise"
+        fix = "use evaluate_likelihood, which includes the tail and accepts any noise"
         raise InputError("model", expected=expected, got=got, fix=fix)
     each = [one for block in collapsed.blocks for one in single_patterns(block)]
     parts = [_evaluate_block(one, state_space, model, density) for one in each]

@@ -446,8 +446,8 @@ def _check_shapes(curves: Propagators, initial: Array, coordinates: Array) -> No
     try:
         np.broadcast_shapes(tuple(initial.shape[:-1]), tuple(coordinates.shape[:-2]))
     except ValueError as error:
-        expected = f"leading axes that fit {tuple(coordinates.shape[:-2])}"
-        got, fix = f"{tuple(initial.shape[:-1])}", "one initial state a path, or one for all"
+        expected = f"leading axes that match {tuple(coordinates.shape[:-2])}"
+        got, fix = f"{tuple(initial.shape[:-1])}", "pass one initial state per path, or one for all"
         raise InputError("initial", expected=expected, got=got, fix=fix) from error
 
 

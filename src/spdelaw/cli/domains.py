@@ -23,6 +23,7 @@ from spdelaw.domains.interval import Interval
 from spdelaw.domains.registry import DOMAINS, find_domain, from_dict
 from spdelaw.domains.sphere import Sphere
 from spdelaw.errors import DomainError, InputError, SpdeLawError
+from spdelaw.infer.pipeline import PATTERNS
 from spdelaw.processes.spde import SpectralSPDE
 
 
@@ -30,9 +31,9 @@ class DomainOptions(NamedTuple):
     """Options about the domain; None means not given.
 
     Attributes:
-        domain: Domain of the fields: one of interval, line, box, plane, disk, sphere, or a .json
-            file of domain.to_dict(). By default it is read from the equation in the file, or
-            guessed from the coordinates.
+        domain: Domain of the fields: one of interval, line, box, plane, disk, sphere, eof (EOFs of
+            the data), or a .json file of domain.to_dict(). By default it is read from the equation
+            in the file, or guessed from the coordinates.
         bounds: Both ends of the interval; by default those of the equation or the coordinate.
         sides: Both ends of each side of the box, separated by commas, such as 0,1,0,2; by default
             those of the equation or the coordinates.
@@ -51,9 +52,9 @@ class DomainOptions(NamedTuple):
 
 
 class ChosenDomain(NamedTuple):
-    """A domain and where its numbers come from."""
+    """A domain, or the word for patterns of the data, and where its numbers come from."""
 
-    domain: AbstractDomain
+    domain: Any
     reason: str
     guessed: bool = False
 
@@ -84,7 +85,7 @@ def dims_of(name: str | None) -> tuple[str, ...]:
     if name is not None and name.endswith(".json"):
         return _domain_from_file(Path(name)).dims
     if name is not None and name not in DOMAINS and find_domain(name) is None:
-        one_of("domain", name, tuple(DOMAIN_OPTIONS))
+        one_of("domain", name, (*DOMAIN_OPTIONS, PATTERNS))
     dims = {"box": ("x", "y", "z"), "plane": ("x", "y"), "disk": ("x", "y"),
             "sphere": ("lat", "lon")}  # fmt: skip
     return dims.get(name or "interval", ("x",))
@@ -94,6 +95,9 @@ def choose_domain(options: DomainOptions, fields: xr.DataArray) -> ChosenDomain:
     """The domain that the options request, or that the file describes."""
     stored = stored_domain(fields)
     name = options.domain
+    if name == PATTERNS:
+        _refuse_foreign_options(options, name, ())
+        return ChosenDomain(PATTERNS, "EOFs of the data")
     if name is not None and name.endswith(".json"):
         _refuse_foreign_options(options, name, ())
         return ChosenDomain(_domain_from_file(Path(name)), f"from {name}")

@@ -16,7 +16,7 @@ from typing import Any
 
 
 #: Exit code of an interrupt, as shells expect it, and its message.
-INTERRUPTED, INTERRUPTED_LINE = 130, "interrupted, nothing was half-written"
+INTERRUPTED, INTERRUPTED_LINE = 130, "interrupted; no output file is incomplete"
 #: Seconds until a lost interrupt is sent again.
 RESEND_DELAY = 0.05
 

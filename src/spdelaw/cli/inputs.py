@@ -21,18 +21,20 @@ from spdelaw.cli.values import existing_law, refused
 from spdelaw.data.clock import has_dates, to_dates
 from spdelaw.data.fields import OBSERVATION_STD
 from spdelaw.data.io.files import has_fields, read, read_dataset, read_raw
-from spdelaw.data.io.tables import Columns, is_table
+from spdelaw.data.io.sources import columns_of
+from spdelaw.data.io.tables import Columns, is_table, read_frame, suggested
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
-from spdelaw.data.recognise import recognise
+from spdelaw.data.recognise import learned_with_climate, recognise
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
+from spdelaw.infer.pipeline import PATTERNS
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
 
-#: Value of ``--domain`` that stands for patterns of the data.
-PATTERNS = "eof"
+#: Value of ``--anomalies`` that keeps the values as they are.
+NO_ANOMALIES = "none"
 
 # ---------- Data to learn from: fields, or raw data with a preparation
 
@@ -48,18 +50,22 @@ class DataOptions(NamedTuple):
     config: ConfigFile | None = None
     along: str | None = None
 
-    def read(self, std: str | None = None) -> Source:
+    def read(self, std: str | None = None, *, climate: bool = True) -> Source:
         """Fields as they are in the file, or raw data with a preparation.
 
         Args:
             std: variable with the standard deviation of each value, where there is one.
+            climate: whether to choose a climatology where no option states one.
         """
-        file, variable, given = self.file, self.variable, self.preparation
+        file, variable, given = self.file, self.variable, dict(self.preparation)
+        climate &= "anomalies" not in given
+        if given.get("anomalies") == NO_ANOMALIES:
+            del given["anomalies"]
         domain = None if self.domain.domain == PATTERNS else self.domain.domain
         dims = dims_of(domain)
         if self.along is not None and len(dims) > 1:
             expected = "a domain with one spatial dim"
-            fix = "leave --along out; --average DIM removes a dim that is too many"
+            fix = "remove --along; --average DIM averages over a surplus dim"
             raise InputError("--along", expected=expected, got=f"--domain {domain}", fix=fix)
         may_be_fields = not given and self.along is None
         if may_be_fields and any(
@@ -67,7 +73,7 @@ class DataOptions(NamedTuple):
         ):
             fields = read_fields(file, variable, check=False)  # a fit looks at them itself
             fields = fields if std is None else with_std(fields, file, std)
-            return Source(fields, None, fields, self.domain._replace(domain=domain), [])
+            return Source(fields, None, fields, self.domain, [])
         select = dict(given.get("select", {}))
         period = select.pop("time", None)
         raw, guesses = read_raw(file, columns=self.columns)
@@ -76,13 +82,13 @@ class DataOptions(NamedTuple):
         is_open = domain is None and self.along is None
         layout = recognise(raw, how, dims=None if is_open else dims, along=self.along)
         guesses += [layout.domain_reason] if layout.domain not in (None, "interval") else []
-        prepared, fields = layout.preparation.learned(raw, layout.dims)
-        guesses += layout.reasons
+        prepared, fields, climate_reason = learned_with_climate(layout, raw, climate)
+        guesses += [*layout.reasons, *climate_reason]
         unit = layout.preparation.time_unit
         guesses += [f"times are dates, counted in {unit}"] if unit != how.time_unit else []
         guesses += prepared.notes
-        options = self.domain._replace(domain=layout.domain or domain)
-        return Source(raw, layout.preparation, fields, options, guesses, prepared)
+        options = self.domain._replace(domain=self.domain.domain or layout.domain)
+        return Source(raw, prepared.how, fields, options, guesses, prepared)
 
 
 class Source(NamedTuple):
@@ -104,15 +110,19 @@ class Source(NamedTuple):
     guesses: list[str]
     prepared: Prepared | None = None
 
-    def choose_domain(self) -> ChosenDomain:
-        """The domain; its guess joins the guesses."""
+    def choose_domain(self, patterns: bool = False) -> ChosenDomain:
+        """The domain; its guess joins the guesses. ``patterns``: whether it may be EOFs."""
+        if self.domain_options.domain == PATTERNS and not patterns:
+            fix = "leave it out; fill takes EOFs by --basis patterns"
+            expected = "a domain with eigenfunctions"
+            raise InputError("--domain", expected=expected, got=repr(PATTERNS), fix=fix)
         chosen = choose_domain(self.domain_options, self.fields)
         self.guesses.extend([chosen.reason] if chosen.guessed else [])
         return chosen
 
-    def ready(self, domain: AbstractDomain) -> dict[str, Any]:
+    def ready(self, domain: AbstractDomain | str) -> dict[str, Any]:
         """Arguments of a fit: the prepared fields where their dims are those of the domain."""
-        if set(domain.dims) <= set(map(str, self.fields.coords)):
+        if not isinstance(domain, str) and set(domain.dims) <= set(map(str, self.fields.coords)):
             fields, dated = self.fields, has_dates(self.data)
             return {"data": observed_fields(fields, domain, self.prepared, dated=dated)}
         return {"data": self.data, "prepare": self.preparation}
@@ -215,7 +225,8 @@ def read_for(
     columns of a table default to those that the law was learned from.
     """
     learned_from = law.info.get("data", {})
-    named = parse_columns(columns if columns is not None else learned_from.get("columns", ""))
+    stored = columns_of(law.info.get("labels", {})) or learned_from.get("columns", "")
+    named = Columns.parse(stored if columns is None else columns)
     std = learned_from.get("observation_std")
     if law.preparation is not None or is_table(file):
         prepared_variable = None if law.preparation is None else law.preparation.how.variable
@@ -231,20 +242,17 @@ def read_for(
     return fields
 
 
-def parse_columns(text: str) -> Columns:
-    """Columns from ``time=date,value=tmax``."""
-    pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
-    wrong = [role for role, _, name in pairs if role.strip() not in Columns._fields or not name]
-    if wrong:
-        expected = f"such as time=date, of {', '.join(Columns._fields)}"
-        example = "time=date,value=tmax,station=id,lon=lon,lat=lat"
-        raise refused("--columns", expected, repr(text), example)
-    return Columns(**{role.strip(): name.strip() for role, _, name in pairs})
-
-
-def columns_text(columns: Columns) -> str:
-    """Inverse of `parse_columns`."""
-    return ",".join(f"{role}={name}" for role, name in columns.given.items())
+def read_places(file: Path, law: Law) -> np.ndarray:
+    """Places of a table as points (n, d) of the domain of a law."""
+    frame = read_frame(file)
+    columns = suggested(frame)
+    names = {"x": ("x", "lon"), "y": ("y", "lat"), "lon": ("lon", "x"), "lat": ("lat", "y")}
+    chosen = [[columns[n] for n in names.get(d, ()) if n in columns] for d in law.domain.dims]
+    if not all(chosen):
+        expected, fix = f"columns of {' and '.join(law.domain.dims)}", "name them lon and lat"
+        got = ", ".join(map(str, frame.columns))
+        raise DataError("--places", expected=expected, got=got, fix=fix)
+    return frame[[name[0] for name in chosen]].to_numpy(dtype=float)
 
 
 def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:

@@ -54,7 +54,9 @@ def one_line_errors(as_json: bool = False) -> Iterator[None]:
 
 def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
-        return f"not enough memory ({error}). Fix: ask for less, or write to a .zarr"
+        return (
+            f"not enough memory ({error}). Fix: request fewer paths or times, or write to a .zarr"
+        )
     if isinstance(error, OSError) and not isinstance(error, SpdeLawError):
         return f"{error.filename or 'file'}: {error.strerror or error}"
     return str(error)

@@ -31,6 +31,8 @@ from spdelaw.cli.signatures import (
 Given = dict[str, Any]
 LawFile = Path
 DataFile = Path
+Forecasts = Path
+Observations = Path
 JsonFile = Path
 ConfigFile = Path
 OutFolder = Path
@@ -86,6 +88,8 @@ SHAPES = {
     "LawFile": Shape(Path, metavar="LAW", check=values.existing_law),
     "LawFiles": Shape(list[Path], metavar="LAW... [DATA]", check=values.existing_law_or_data),
     "DataFile": Shape(Path, metavar="FILE", check=values.existing_data),
+    "Forecasts": Shape(Path, metavar="FORECASTS", check=values.existing_data),
+    "Observations": Shape(Path, metavar="OBSERVATIONS", check=values.existing_data),
     "JsonFile": Shape(Path, check=values.regular_file),
     "ConfigFile": Shape(Path, check=load_config),
     "OutFolder": Shape(Path),
@@ -151,6 +155,8 @@ class Shared:
         lat: Name of the column with latitudes in degrees.
         x: Name of the column with positions x, where they are not longitudes.
         y: Name of the column with positions y, where they are not latitudes.
+        quantity: Rows to take, where a column says what the value of each row is, such as
+            element=TMAX.
     """
 
 
@@ -165,7 +171,17 @@ PANELS = {
     "Forecasts of the past": ("leads", "origins", "first", "refits", "most_origins"),
     "Uncertainty": ("level", "bootstrap", "seed"),
     ENGINE: ("engine", "engine_option", "dask"),
-    OUTPUT: ("out", "force", "figure", "dry_run", "smooth", "everywhere", "json", "quiet"),
+    OUTPUT: (
+        "out",
+        "save_law",
+        "force",
+        "figure",
+        "dry_run",
+        "smooth",
+        "everywhere",
+        "json",
+        "quiet",
+    ),
 }
 PANEL_OF = {name: panel for panel, options in PANELS.items() for name in options}
 
@@ -293,8 +309,8 @@ GROUPS = {
             "infer/semilinear/engine.py:SemilinearEngine",
         ),
         panel=ENGINE,
-        only=("threads", "profile", "n_time", "order", "tail", "preset", "epochs", "checkpoint",
-              "tensorboard", "method", "scheme"),
+        only=("threads", "profile", "n_time", "order", "tail", "preset", "encoder", "epochs",
+              "checkpoint", "tensorboard", "method", "scheme"),
         users=("exact", "chaos", "amortized", "amortized", "that of --terms"),
     ),
 }  # fmt: skip

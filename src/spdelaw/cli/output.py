@@ -159,6 +159,7 @@ def human_size(n_bytes: float) -> str:
 
 
 FORMATS = (".nc", ".zarr")
+TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
 #: Bytes that any result needs; a law is smaller than this, with few exceptions.
 SMALLEST_RESULT = 2**20
 
@@ -167,10 +168,14 @@ def new_fields(out: Path, force: bool = False) -> Path:
     """A path that fields can be written to.
 
     Args:
-        out: File to write: .nc (NetCDF) or .zarr (Zarr).
+        out: File to write: .nc (NetCDF), .zarr (Zarr), or a table (.csv, .csv.gz, .parquet).
         force: Replace an existing file.
     """
-    return check_target("--out", out, FORMATS, force)
+    if out.suffix == ".parquet":
+        from spdelaw.data.io.tables import require_parquet
+
+        require_parquet(out)
+    return check_target("--out", out, (*FORMATS, *TABLES), force)
 
 
 def new_law(out: Path, force: bool = False) -> Path:
@@ -180,10 +185,15 @@ def new_law(out: Path, force: bool = False) -> Path:
         out: Law to write, such as heat.law.
         force: Replace an existing law.
     """
-    if not out.name or out.suffix in FORMATS:
-        fix = f"pass --out {out.stem or 'heat'}.law"
-        raise FileError("--out", expected="the name of a law", got=repr(str(out)), fix=fix)
-    return check_target("--out", out, (), force)
+    return check_law(out, force, "--out")
+
+
+def check_law(path: Path, force: bool, option: str = "--save-law") -> Path:
+    """The path, if a law can be written to it."""
+    if not path.name or path.suffix in FORMATS:
+        fix = f"pass {option} {path.stem or 'heat'}.law"
+        raise FileError(option, expected="the name of a law", got=repr(str(path)), fix=fix)
+    return check_target(option, path, (), force)
 
 
 def new_page(out: Path, force: bool = False) -> Path:
@@ -202,11 +212,13 @@ class SkillTargets(NamedTuple):
     Attributes:
         out: Forecasts to write: .nc or .zarr.
         figure: Figure of the scores to write, such as skill.png.
+        save_law: Law to write, such as best.law: the chosen one, fitted to all data.
         force: Replace existing files.
     """
 
     out: Path | None = None
     figure: Path | None = None
+    save_law: Path | None = None
     force: bool = False
 
     def check(self) -> None:
@@ -215,6 +227,8 @@ class SkillTargets(NamedTuple):
             new_fields(self.out, self.force)
         if self.figure is not None:
             check_target("--figure", self.figure, (".png", ".pdf", ".svg"), self.force)
+        if self.save_law is not None:
+            check_law(self.save_law, self.force)
 
 
 def required_target(out: Path | None, file: Path, ending: str) -> Path:
@@ -222,7 +236,7 @@ def required_target(out: Path | None, file: Path, ending: str) -> Path:
     if out is None:
         name = file.name.split(".")[0] + ending
         fix = f"pass --out {name}, or --dry-run to see what would be done"
-        raise InputError("--out", expected="the name of what to write", got="nothing", fix=fix)
+        raise InputError("--out", expected="the name of the output", got="nothing", fix=fix)
     return out
 
 
@@ -236,7 +250,7 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
         fix = f"mkdir -p '{path.parent}'"
         raise FileError(option, expected="an existing folder", got=str(path.parent), fix=fix)
     if not os.access(path.parent, os.W_OK):
-        expected, got = "a folder that can be written to", str(path.parent)
+        expected, got = "a writable folder", str(path.parent)
         raise FileError(option, expected=expected, got=got, fix="choose another folder")
     check_size(path, SMALLEST_RESULT)
     if not (path.exists() or path.is_symlink()):
@@ -248,7 +262,7 @@ def check_target(option: str, path: Path, endings: tuple[str, ...], force: bool)
     is_kind = path.is_dir() if is_store else path.is_file()
     if not is_kind or (not endings and path.is_symlink()):
         kind = f"a {path.suffix} file" if endings else "a law"
-        expected, got = f"{kind} for --force to replace", f"{path}, which is something else"
+        expected, got = f"{kind} for --force to replace", f"{path}, which spdelaw did not write"
         raise FileError(option, expected=expected, got=got, fix="choose another name")
     if is_store:
         from spdelaw.data.io import zarr

@@ -38,7 +38,7 @@ MODULES = {
     **dict.fromkeys(("fit", "discover"), "fit"),
     "show": "show",
     **dict.fromkeys(("sample", "reconstruct", "fill", "forecast"), "predict"),
-    **dict.fromkeys(("evaluate", "compare", "skill", "report"), "judge"),
+    **dict.fromkeys(("evaluate", "compare", "skill", "verify", "report"), "judge"),
 }
 #: A command with more options shows the important ones first and the others in named groups.
 MOST_IN_ONE_LIST = 15

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.data.clock import to_dates
@@ -112,7 +113,7 @@ class Climate(NamedTuple):
 
         square, product, n_seen = total(products)
         if not (square > 1e-12 * n_seen).any():
-            expected = "times that tell climatology and trend apart"
+            expected = "times from which climatology and trend can be separated"
             got = f"one time for every {GROUPS[self.anomalies]}"
             fix = "leave the trend out, or observe longer"
             raise DataError("data", expected=expected, got=got, fix=fix)
@@ -136,10 +137,12 @@ class Climate(NamedTuple):
         if off.any():
             raise DataError(
                 "time",
-                expected=f"a {GROUPS[self.anomalies]} that the climatology was learned from",
-                got=f"{codes[off][0]:g}, where it knows {self.levels[0]:g} to {self.levels[-1]:g}",
-                fix="learn from data that cover it, or take --anomalies mean, in Python "
-                "anomalies='mean'",
+                expected=f"a {GROUPS[self.anomalies]} within the training data of the climatology",
+                got=(
+                    f"{codes[off][0]:g}; the climatology covers {self.levels[0]:g} to "
+                    f"{self.levels[-1]:g}"
+                ),
+                fix="fit data that cover it, or pass anomalies='mean'",
             )
         return at
 
@@ -248,3 +251,80 @@ def apply_in_blocks(
     values: Any = fields.variable._data
     empty = np.zeros((0,) * fields.ndim)
     return fields.copy(data=values.map_blocks(prepared, dtype=float, meta=empty))
+
+
+# ---------- Numbers of points without values, and of new places, from those of neighbours
+#
+# A plane in space and, for its residual, the mean of the nearest points weighted by one over the
+# squared distance. The error of this at a new place is that of learned points beside it when each
+# is left out, in proportion to the distance to the nearest point.
+
+
+#: Neighbours that an unknown number is taken from, and most learned points that are left out.
+NEIGHBOURS, MOST_LEFT_OUT = 8, 64
+#: Robust standard deviations from the median of all points beyond which a coefficient is wild.
+WILD_DEVIATIONS = 20.0
+
+
+def mask_outliers(coefficients: Array) -> Array:
+    """Coefficients (n_columns, n_points), NaN at points of which any is far off all others."""
+    complete = coefficients[:, np.isfinite(coefficients).all(0)]
+    if complete.shape[1] <= NEIGHBOURS:
+        return coefficients
+    middle = np.median(complete, axis=1, keepdims=True)
+    spread = 1.4826 * np.median(np.abs(complete - middle), axis=1, keepdims=True)
+    off = np.abs(coefficients - middle) > WILD_DEVIATIONS * np.where(spread > 0, spread, np.inf)
+    return np.where(off.any(0), np.nan, coefficients)
+
+
+def interpolated(table: Array, points: Array) -> Array:
+    """Rows (K, M) with their NaN filled from neighbours; rows without any number stay."""
+    span = np.ptp(points, axis=0)
+    scaled = (points - points.mean(0)) / (span.max() or 1.0)
+    return np.stack([_interpolated_row(row, scaled) for row in table])
+
+
+def _interpolated_row(row: Array, points: Array) -> Array:
+    available = np.isfinite(row)
+    if available.all() or not available.any():
+        return row
+    plane = np.column_stack([np.ones(len(points)), points])
+    trend = np.zeros(len(row))
+    if available.sum() > 3 * plane.shape[1]:
+        trend = plane @ np.linalg.lstsq(plane[available], row[available], rcond=None)[0]
+    k = min(NEIGHBOURS, int(available.sum()))
+    distance, near = scipy.spatial.KDTree(points[available]).query(points[~available], k=k)
+    weights = 1.0 / (distance.reshape(-1, k) ** 2 + 1e-12)
+    residual = (row - trend)[available][near.reshape(-1, k)]
+    out = row.copy()
+    out[~available] = trend[~available] + (weights * residual).sum(1) / weights.sum(1)
+    return out
+
+
+def interpolation_errors(table: Array, points: Array, new: Array) -> tuple[Array, Array]:
+    """Errors of `interpolated` at learned points near new places, and how they scale there.
+
+    Returns:
+        Errors (K, L) of L learned points, each left out; factor of each new place, its distance
+        from the nearest point over the typical one, (n,).
+    """
+    k = min(NEIGHBOURS, len(points) - 1)
+    tree = scipy.spatial.KDTree(points)
+    near = np.unique(tree.query(new, k=k)[1])
+    left_out = near[np.unique(np.linspace(0, len(near) - 1, MOST_LEFT_OUT).round().astype(int))]
+    errors = np.empty((len(table), len(left_out)))
+    for column, i in enumerate(left_out):
+        without = table.copy()
+        without[:, i] = np.nan
+        errors[:, column] = interpolated(without, points)[:, i] - table[:, i]
+    spacing = tree.query(points[left_out], k=2)[0][:, 1].mean()
+    return errors, tree.query(new)[0] / spacing
+
+
+def in_space(points: Array, dims: tuple[str, ...]) -> Array:
+    """Points (M, d) in lengths that are alike, those of a sphere in space."""
+    table = np.reshape(points, (len(points), -1)).astype(float)
+    if dims != ("lat", "lon"):
+        return table
+    lat, lon = np.radians(table).T
+    return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])

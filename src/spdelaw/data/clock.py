@@ -228,7 +228,7 @@ def step_of(times: Array, clock: Mapping[str, Any]) -> Step:
     """Step of increasing times on a clock; the median one where they are irregular."""
     times = np.asarray(times, dtype=float)
     if len(times) < 2:
-        expected = "at least two times, whose step can go on"
+        expected = "at least two times, to continue with their step"
         fix = "pass the times of the forecast: times="
         raise DataError("time", expected=expected, got=str(len(times)), fix=fix)
     gaps = np.diff(times)

@@ -172,8 +172,8 @@ def _cluster_errors() -> Iterator[None]:
         fix = "store the data in smaller chunks of paths, or give each worker more memory"
         raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
     except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
-        expected = "a Dask scheduler that stays until the work is done"
-        got = f"one that went away ({type(error).__name__})"
+        expected = "a Dask scheduler that runs until the end"
+        got = f"a scheduler that stopped ({type(error).__name__})"
         fix = "start the cluster again and repeat the call; nothing was written"
         raise ExecutorError("executor", expected=expected, got=got, fix=fix) from error
 

@@ -209,9 +209,9 @@ def _advice_for_missing_dim(array: xr.DataArray, dim: str) -> str:
     if dim == POINT or not left:
         return "check which variable was chosen, and its dims"
     if dim == TIME:
-        return f'rename the dim that plays its part: data.rename({left[0]}="{TIME}")'
+        return f'rename the dim that has this role: data.rename({left[0]}="{TIME}")'
     return (
-        f'rename the dim that plays its part: data.rename({left[-1]}="{dim}"), '
+        f'rename the dim that has this role: data.rename({left[-1]}="{dim}"), '
         "or, in as_fields, name the spatial dims with dims="
     )
 
@@ -224,7 +224,7 @@ def _advice_for_extra_dim(array: xr.DataArray, dim: str) -> str:
             "read a file of several fields with dims=None; fit them with terms by field, or on "
             "sl.Fields(domain); one: data.sel(...)"
         )
-    advice = f'if its entries are places, give them coordinates: data.assign_coords(lon=("{dim}", '
+    advice = f'if its entries are points, give them coordinates: data.assign_coords(lon=("{dim}", '
     advice += f'longitudes), lat=("{dim}", latitudes)); '
     if PATH not in array.dims:
         advice += f'if they are realisations, data.rename({dim}="{PATH}"); '
@@ -369,8 +369,8 @@ def _check_scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArra
     unique, counts = np.unique(places, axis=0, return_counts=True)
     if len(unique) < len(places):
         got = f"{tuple(unique[counts > 1][0].tolist())} more than once"
-        fix = "average what was seen at one place before, or correct its coordinates"
-        raise DataError("dim 'point'", expected="distinct places", got=got, fix=fix)
+        fix = "average the values of each point first, or correct the coordinates"
+        raise DataError("dim 'point'", expected="distinct points", got=got, fix=fix)
     return fields
 
 
@@ -414,7 +414,7 @@ def _check_increasing(values: np.ndarray, clock: Mapping[Any, Any]) -> None:
     at = int(np.argmax(values[1:] < values[:-1])) + 1
     late, early = (_time_text(values[i], clock) for i in (at, at - 1))
     expected, got = "increasing or decreasing times", f"{late} after {early} at index {at}"
-    fix = 'data.sortby("time"), if the order of the rows is really arbitrary'
+    fix = 'data.sortby("time"), if the order of the rows has no meaning'
     raise DataError("coordinate 'time'", expected=expected, got=got, fix=fix)
 
 

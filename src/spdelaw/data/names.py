@@ -199,8 +199,8 @@ def _flatten_grid(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """A curvilinear grid as scattered points, with their indices to go back by."""
     axes = [str(d) for d in array[dims[0]].dims]
     if set(axes) & {PATH, TIME}:
-        expected, got = "places that do not change with time or path", f"dims {tuple(axes)}"
-        fix = "a moving observer has no fixed points: bin its values"
+        expected, got = "coordinates that do not change with time or path", f"dims {tuple(axes)}"
+        fix = "moving observers are not supported: average their values on a grid"
         raise DataError(f"coordinate '{dims[0]}'", expected=expected, got=got, fix=fix)
     indices: dict[str, Any] = {d: _grid_index(array, d, dims) for d in axes}
     array = array.assign_coords(indices).stack({POINT: axes}, create_index=False)

@@ -149,6 +149,8 @@ def merge_surveys(a: Survey, b: Survey) -> Survey:
 
 #: Bytes of one chunk of the single pass over complete data; it should stay in cache.
 CHUNK_BYTES = 4e6
+#: Lazy data up to this size are read at once, unless they are fitted on a cluster.
+SMALL_BYTES = 256e6
 #: Bytes of the first lazy paths that are read to decide on a method.
 FIRST_BYTES = 256e6
 #: Squared increments below this share of the squares are rounding.
@@ -158,8 +160,8 @@ CONSTANT_SHARE = 1e-14
 class Observed(NamedTuple):
     """Observed fields as arrays, made by `observe` and by `spdelaw.Law.observe`.
 
-    Any function of the package that takes data takes these as well, and does not prepare or check
-    them again. They are not to be changed: every method returns new ones.
+    Functions of the package accept these in place of data, and do not prepare or check them again.
+    They are immutable: every method returns new ones.
 
     Attributes:
         values: (P, T, M), NaN for missing; lazy where the data are.
@@ -169,14 +171,15 @@ class Observed(NamedTuple):
             paths may have a row in ``values`` that is not in here, see `rows`.
         domain: where the fields live.
         executor: where lazy values are worked on.
-        survey: counts and sums from one pass over them.
-        collapsed: their rows on the first modes, where the same pass made them
+        survey: counts and sums from one pass over the values.
+        collapsed: rows collapsed on the first modes, for each number of modes of that pass
             (`spdelaw.statespace.condense.condensed`).
-        std: standard deviations of single values where these came beside the fields
+        head: values of the first paths, if they were read; see `first`.
+        std: standard deviations of single values, if the data have them
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
-        prepared: what was done to raw data first.
-        dated: whether the times came as dates.
-        start: time at which all paths start, unobserved where their own first time is later.
+        prepared: preparation of the raw data.
+        dated: whether the times were dates.
+        start: time at which all paths start; paths that begin later are unobserved before.
         reading: summary of the values of the fields, where they were read.
     """
 
@@ -187,7 +190,8 @@ class Observed(NamedTuple):
     domain: AbstractDomain
     executor: Executor = LocalExecutor()
     survey: Survey | None = None
-    collapsed: Any = None
+    collapsed: tuple = ()
+    head: Array | None = None
     std: Array | None = None
     prepared: Prepared | None = None
     dated: bool = False
@@ -354,7 +358,9 @@ class Observed(NamedTuple):
         if self.survey is not None and np.array_equal(keep, self.survey.is_observed):
             survey = self.survey.where_observed
         fields = self.fields.isel({self.fields.dims[-1]: keep})
-        return self._cut((..., keep), places=self.places.only(keep), fields=fields, survey=survey)
+        new = {"places": self.places.only(keep), "fields": fields, "survey": survey}
+        head = None if self.head is None else self.head[..., keep]
+        return self._cut((..., keep), head=head, **new)
 
     def paths(self, which: slice | Array | list[int]) -> Observed:
         """Some of the paths."""
@@ -375,7 +381,8 @@ class Observed(NamedTuple):
 
     def _with(self, **new: Any) -> Observed:
         """The same with other fields; what passes over the old ones gave is dropped."""
-        return self._replace(**{"survey": None, "collapsed": None, "reading": None, **new})
+        dropped = {"survey": None, "collapsed": (), "head": None, "reading": None}
+        return self._replace(**dropped | new)
 
     def less(self, field: Array) -> Observed:
         """The data less a field over points, times and points, or all; (M,), (T, M), (P, T, M)."""
@@ -419,16 +426,25 @@ class Observed(NamedTuple):
         return not isinstance(self.values, np.ndarray)
 
     @property
+    def is_small(self) -> bool:
+        """Whether lazy values are few enough to be read at once."""
+        return not self.executor.remote and self.fields.nbytes <= SMALL_BYTES
+
+    @property
     def in_pieces(self) -> bool:
         """Whether passes over the values go piece by piece."""
         return self.times.ndim == 1 and (self.is_lazy or self.executor.remote)
 
-    def in_memory(self) -> Observed:
-        """The same with all values in the memory of this process, checked."""
+    def in_memory(self, *, may_be_empty: bool = False) -> Observed:
+        """The same with all values in the memory of this process, checked.
+
+        ``may_be_empty``: whether all of them may be missing, as in one block of many.
+        """
         if not self.is_lazy:
             return self
         fields = self.fields.compute()
-        check_values(fields, LARGEST_VALUE)
+        if not (may_be_empty and np.isnan(fields.values).all()):
+            check_values(fields, LARGEST_VALUE)
         return self._replace(executor=LocalExecutor()).holding(fields)
 
     def pieces(self) -> Pieces:
@@ -449,6 +465,8 @@ class Observed(NamedTuple):
         of_time = self.values.shape[-1]
         n_times = int(max(2, min(self.values.shape[1], n_values / of_time)))
         n_paths = int(min(n_paths, self.n_paths, max(1, n_values / (of_time * n_times))))
+        if self.head is not None and np.all(np.less_equal((n_paths, n_times), self.head.shape[:2])):
+            return self.head[:n_paths, :n_times]
         return np.asarray(self.values[:n_paths, :n_times])
 
     def mean_of_points(self) -> Array:
@@ -497,8 +515,8 @@ def check_change(increment: float, square: float) -> None:
         expected = "fields that change over time"
         got = "constant fields, to one part in ten million"
         fix = (
-            "check the variable; a constant carries no law, and a mean so much larger than the "
-            "changes is to be taken off first (anomalies='mean')"
+            "check the variable; if its mean is much larger than its changes, subtract the mean "
+            "first (anomalies='mean')"
         )
         raise DataError("fields", expected=expected, got=got, fix=fix)
 
@@ -519,15 +537,15 @@ def observe(
     named: bool = False,
     **adapter: Any,
 ) -> Observed:
-    """Data of a domain, canonical and prepared, or `DataError`.
+    """Convert and prepare data for a domain.
 
     Args:
-        data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
+        data: data that `spdelaw.as_fields` accepts, raw data with ``prepare``, or `Observed`.
         domain: where the fields live.
-        prepare: how to prepare them, or what a preparation has learned already.
-        executor: where lazy values are worked on; a later pass reads them.
+        prepare: a preparation, or one that is already estimated.
+        executor: executor for lazy values, which a later pass reads.
         named: whether to read values in memory so that their checksum is known.
-        adapter: of `ADAPTER`, beside data that are not prepared.
+        adapter: keywords of `ADAPTER`, for data that are not prepared.
     """
     if isinstance(data, Observed):
         return _reobserve(data, domain, prepare, adapter)
@@ -591,12 +609,12 @@ def check_adapter(adapter: dict[str, Any], source: str = "") -> None:
     """Refuse keywords that are not about data, and all of them with data in final form."""
     unknown = sorted(set(adapter) - set(ADAPTER))
     if unknown:
-        expected = f"a word of the fit, or one of {ADAPTER} for the data"
-        fix = "see help(spdelaw.fit) for the words"
+        expected = f"a keyword of fit, or one of {ADAPTER} for the data"
+        fix = "see help(spdelaw.fit)"
         raise InputError("keyword", expected=expected, got=repr(unknown[0]), fix=fix)
     if adapter and source:
-        expected = f"none for the data beside {source}"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        expected = f"no keyword of the data together with {source}"
+        fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError("keyword", expected=expected, got=repr(next(iter(adapter))), fix=fix)
 
 
@@ -606,7 +624,7 @@ def _reobserve(
     """Data that were observed before, on another domain or prepared now, where these differ."""
     check_adapter(adapter, "observed data")
     if data.domain.dims != domain.dims:
-        fix = "observe the data anew: spdelaw.data.observe(data, domain)"
+        fix = "observe the data again: spdelaw.data.observe(data, domain)"
         raise DomainError("data", expected=f"data on {domain}", got=str(data.domain), fix=fix)
     prepared, labelled = data.prepared, data.labelled
     if prepare is None or (prepared is not None and prepared.is_by(prepare)):
@@ -628,7 +646,7 @@ def _reobserve(
 def check_times(observed: Observed) -> Observed:
     """The data, or `DataError` where nothing can change."""
     if observed.fields.sizes["time"] < 2:
-        fix = "a law is learned from change; observe the field more than once"
+        fix = "a law describes changes in time; provide several times"
         got = str(observed.fields.sizes["time"])
         raise DataError("time", expected="at least two times", got=got, fix=fix)
     return observed

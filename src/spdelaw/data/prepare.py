@@ -12,7 +12,16 @@ import scipy
 import xarray as xr
 
 from spdelaw.checks import checked, one_of
-from spdelaw.data.climate import Climate, apply_in_blocks, climate_of, learn_climate
+from spdelaw.data.climate import (
+    Climate,
+    apply_in_blocks,
+    climate_of,
+    in_space,
+    interpolated,
+    interpolation_errors,
+    learn_climate,
+    mask_outliers,
+)
 from spdelaw.data.clock import on_clock
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, check_not_averaged
 from spdelaw.data.fields import select as select_variable
@@ -152,7 +161,7 @@ Array = np.ndarray
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
-    "dayofyear": "the mean and three waves of the year",
+    "dayofyear": "the mean and three harmonics of the year",
     "hour": "the mean of each hour of the day",
     "month+hour": "the mean of each hour of the day in each month",
     "lead": "the mean of each lead time",
@@ -164,13 +173,13 @@ SAME_POINT = 1e-5
 SMALLEST_AREA = 0.01
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """How to turn raw data into the fields of a fit.
+    """Preparation of raw data for a fit.
 
-    Pass it to `spdelaw.fit` as ``prepare=``. The law keeps it with all that it learned from the
-    data, applies it to new data and undoes it on output.
+    Pass it to `spdelaw.fit` as ``prepare=``. The law stores it with the estimated climatology,
+    trend and scale, applies it to new data, and reverses it on output.
 
     Args:
         variable: variable to use, where the data hold several.
@@ -184,7 +193,8 @@ class Preparation:
         anomalies: climatology to subtract at each point: "mean", "month" (mean of each calendar
             month), "hour" (mean of each hour of the day), "month+hour" (mean of each hour in each
             month), "dayofyear" (mean and three harmonics of the year) or "lead" (mean of each lead
-            time of forecasts).
+            time of forecasts). The shell, and functions that guess the domain, choose one where
+            nothing is stated; "none" in the shell, and ``sl.Preparation()``, keep the values.
         detrend: subtract a straight line in time at each point.
         standardise: divide by the standard deviation, of each "point" or of the "whole" field
             (weighted by area).
@@ -240,7 +250,7 @@ class Preparation:
         return any((self.variable, self.select, self.average, self.rename, self.coarsen))
 
     def reduce(self, data: Any) -> Any:
-        """Raw data without fills, selected, averaged, renamed and coarsened, in this order."""
+        """Raw data without fill values; selected, averaged, renamed and coarsened."""
         check_not_averaged(data, bool(self.average or self.coarsen))
         if not (self.reduces or self.missing):
             return data
@@ -283,7 +293,7 @@ class Preparation:
         return plain | lists | {"select": {k: list(v) for k, v in self.select.items()}}
 
     def in_words(self) -> list[str]:
-        """What was done, a phrase each, in order."""
+        """One phrase for each step, in order."""
         words = [f"{dim} from {low:g} to {high:g}" for dim, (low, high) in self.select.items()]
         words += [f"mean over {dim}" for dim in self.average]
         words += [f"mean of {size} neighbours in {dim}" for dim, size in self.coarsen.items()]
@@ -328,10 +338,10 @@ class Prepared:
         partial = int((estimated.any(0) & ~estimated.all(0)).sum())
         short = int((~estimated.any(0) & np.isfinite(self.scale)).sum())
         why = {
-            "have no climatology for some times, because they were never seen then: results are "
-            "NaN there; --anomalies dayofyear or mean need less": partial,
-            f"have too few values for the {n_numbers} numbers of their climatology, and are left "
-            "out: --anomalies mean needs less": short,
+            "have no climatology for some times, because they have no data then: results are NaN "
+            "there; --anomalies dayofyear or mean need less data": partial,
+            f"have too few values for the {n_numbers} parameters of their climatology, and are "
+            "excluded: --anomalies mean needs less": short,
         }
         return [f"{n} of {estimated.shape[1]} points {words}" for words, n in why.items() if n]
 
@@ -367,29 +377,65 @@ class Prepared:
             raise _no_common_clock()
         return on_clock(fields, self.clock)
 
+    @property
+    def _climate(self) -> Climate:
+        how = self.how
+        return Climate(how.anomalies, how.detrend, self.clock, self.middle, self.levels)
+
     def affine(self, times: Array, points: Array) -> tuple[Array, Array]:
         """Offset (T, M) and scale (M,) at times and at some or all of the points."""
         at = self._point_index(points)
-        how = self.how
-        climate = Climate(how.anomalies, how.detrend, self.clock, self.middle, self.levels)
-        return climate.offset(times, self.coefficients[:, at]), self.scale[at]
+        return self._climate.offset(times, self.coefficients[:, at]), self.scale[at]
+
+    def affine_anywhere(
+        self, times: Array, points: Array, dims: tuple[str, ...]
+    ) -> tuple[Array, Array, Array]:
+        """Offset (T, M), scale (M,) and standard deviation of the offset (T, M) at any points.
+
+        Zero at points that the preparation was learned at; others take their numbers from
+        neighbours, with the error that this has where such a neighbour is left out.
+        """
+        coefficients = mask_outliers(self.coefficients)
+        learned = np.isfinite(self.scale) & np.isfinite(coefficients).all(0)
+        is_new = self._nearest(points) == len(self.points)
+        if not is_new.any() or learned.sum() < 2:
+            offset, scale = self.affine(times, points)
+            return offset, scale, np.zeros(offset.shape)
+        table = np.vstack([self.coefficients, np.log(self.scale)[None]])
+        old, new = (in_space(p, dims) for p in (self.points, points[is_new]))
+        empty = np.full((len(table), len(new)), np.nan)
+        wide = np.hstack([np.where(learned, table, np.nan), empty])
+        filled = interpolated(wide, np.vstack([old, new]))[:, len(old) :]
+        everywhere = dataclasses.replace(
+            self, coefficients=np.hstack([self.coefficients, filled[:-1]]),
+            scale=np.append(self.scale, np.exp(filled[-1])),
+            points=np.concatenate([self.points, points[is_new]]),
+        )  # fmt: skip
+        offset, scale = everywhere.affine(times, points)
+        errors, factor = interpolation_errors(table[:-1, learned], old[learned], new)
+        std = np.zeros(offset.shape)
+        square = np.mean(self._climate.offset(times, errors) ** 2, axis=1)
+        std[:, is_new] = np.outer(np.sqrt(square), factor)
+        return offset, scale, std
 
     def _point_index(self, points: Array) -> Array:
         """Which of the points these are."""
-        n = len(self.points)
-        largest = np.abs(self.points).max(0)
-        unit = np.where(largest > 0, largest, 1.0)
-        learned_points, requested_points = (
-            np.reshape(p / unit, (len(p), -1)) for p in (self.points, points)
-        )
-        at = scipy.spatial.KDTree(learned_points).query(
-            requested_points, distance_upper_bound=SAME_POINT
-        )[1]
+        n, at = len(self.points), self._nearest(points)
         if (at == n).any():
             expected = f"some of the {n} points the preparation was learned at"
             got = f"{np.asarray(points)[at == n][0]}, one of {len(points)}"
             raise DataError("points", expected=expected, got=got, fix="use the grid of the fit")
         return at
+
+    def _nearest(self, points: Array) -> Array:
+        """Which of the points these are; their number where it is none of them."""
+        largest = np.abs(self.points).max(0)
+        unit = np.where(largest > 0, largest, 1.0)
+        learned_points, requested_points = (
+            np.reshape(p / unit, (len(p), -1)) for p in (self.points, points)
+        )
+        tree = scipy.spatial.KDTree(learned_points)
+        return np.asarray(tree.query(requested_points, distance_upper_bound=SAME_POINT)[1])
 
 
 def learn_map(how: Preparation, fields: xr.DataArray, dims: tuple[str, ...]) -> Prepared:

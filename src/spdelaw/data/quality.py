@@ -115,7 +115,10 @@ def check_plausible(fields: xr.DataArray, reading: ValueSummary | None = None) -
     if reading is not None and not any(map(_matching_fills, reading[:2])):
         return
     for value, count in suspect_fills(np.asarray(fields.values)):
-        got = f"{count} times {value:g}, far from all others: a fill that the file does not declare"
+        got = (
+            f"{count} times {value:g}, far from all others: a fill value that the file does not "
+            "declare"
+        )
         fix = f"pass --missing {value:g}, or in Python data.where(data != {value!r})"
         raise DataError("values", expected="numbers, and NaN where there is none", got=got, fix=fix)
 
@@ -166,13 +169,41 @@ def hints(
         has_mean: whether the law has a mean of its own.
         reading: of the fields, where they were read before.
     """
-    far = [] if prepared or has_mean else _far_from_zero(fields)
-    about_means = far if prepared else [*far, *_cycles(fields)]
-    return [*about_means, *_outliers(fields, reading), *_radians(fields), *_same_meridian(fields)]
+    still = [] if prepared else _constant(fields)
+    about_means = [] if prepared or still else _climate_hints(fields, has_mean)
+    checks = _outliers(fields, reading), _radians(fields), _same_meridian(fields)
+    return [*still, *about_means, *(note for notes in checks for note in notes)]
 
 
-def _far_from_zero(fields: xr.DataArray) -> list[str]:
-    """A mean over time that is large beside the deviations from it, root mean squares of points."""
+def advised_anomalies(fields: xr.DataArray) -> tuple[str, str] | None:
+    """Climatology to subtract from canonical fields in memory, and why; None for none.
+
+    The cycles of the year and of the day where they are strong, else the mean at each point where
+    it is large beside the deviations from it in time.
+    """
+    if _constant(fields):
+        return None
+    if cycles := _cycles(fields):
+        words = "+".join(word for word, _, _ in cycles).replace("dayofyear+hour", "month+hour")
+        return words, " and ".join(_share_in_words(*cycle) for cycle in cycles)
+    reason = _large_mean(fields)
+    return ("lead" if _is_hindcast(fields) else "mean", reason) if reason else None
+
+
+def _climate_hints(fields: xr.DataArray, has_mean: bool) -> list[str]:
+    """What to subtract where `advised_anomalies` was not followed."""
+    advised = None if has_mean and not _cycles(fields) else advised_anomalies(fields)
+    if advised is None:
+        return []
+    word, reason = advised
+    return [
+        f"{reason}: subtract it at each point with --anomalies {word}, in Python "
+        f"prepare=sl.Preparation(anomalies={word!r})"
+    ]
+
+
+def _moments_in_time(fields: xr.DataArray) -> tuple[float, float, float]:
+    """Mean of the values; root mean squares over points of the mean and of the deviations."""
     values = _sample_by_point(fields, slice(None, None, max(1, fields.size // SOME_VALUES)))
     observed = ~np.isnan(values)
     n = np.maximum(observed.sum(0), 1)
@@ -180,26 +211,38 @@ def _far_from_zero(fields: xr.DataArray) -> list[str]:
     spread = np.where(observed, values - mean, 0.0)
     weight = n / n.sum()
     square = np.einsum("ij,ij->j", spread, spread)
-    size, std = np.sqrt(weight @ mean**2), np.sqrt(weight @ (square / n))
-    if size <= LARGE_MEAN * std:
+    return float(weight @ mean), float(np.sqrt(weight @ mean**2)), float(
+        np.sqrt(weight @ (square / n))
+    )  # fmt: skip
+
+
+def _constant(fields: xr.DataArray) -> list[str]:
+    """A field that does not change in time."""
+    _, size, std = _moments_in_time(fields)
+    if size == 0.0 or std > STEADY_SHARE * size:
         return []
-    if std <= STEADY_SHARE * size:
-        one = fields.sizes["path"] * fields.sizes["time"] == 1
-        what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
-        return [f"{what}: a law is about what changes in time, and needs values that do"]
-    units, middle = str(fields.attrs.get("units", "")), float(weight @ mean)
+    one = fields.sizes["path"] * fields.sizes["time"] == 1
+    what = "there is one time" if one else f"the values stay as they are ({size:.4g})"
+    return [f"{what}: a law describes changes in time, and needs values that change"]
+
+
+def _large_mean(fields: xr.DataArray) -> str | None:
+    """A mean over time that is large beside the deviations from it, in words."""
+    middle, size, std = _moments_in_time(fields)
+    if size <= LARGE_MEAN * std:
+        return None
+    units = str(fields.attrs.get("units", ""))
     kelvin = units.lower() in ("k", "kelvin", "degk") or (
         not units and KELVIN_RANGE[0] < middle < KELVIN_RANGE[1]
     )
-    dated = " since " in str(fields["time"].attrs.get("units", ""))
-    hindcast = not dated and fields.sizes["path"] > 1 and fields["time"].attrs.get("units")
-    word = "lead (or mean)" if hindcast else "mean (or month)" if dated else "mean"
-    shown = f"a mean of {middle:.4g}" + (", kelvin by the look of it," if kelvin else "")
-    return [
-        f"the field has {shown} and deviations of {std:.3g} from it in time: take the mean off at "
-        f"each point with --anomalies {word}, in Python "
-        f"prepare=sl.Preparation(anomalies={word.split()[0]!r}), or the modes have to carry it"
-    ]
+    shown = f"a mean of {middle:.4g}" + (", probably in kelvin," if kelvin else "")
+    return f"the field has {shown} and deviations of {std:.3g} from it in time"
+
+
+def _is_hindcast(fields: xr.DataArray) -> bool:
+    """Whether times are leads of forecasts: they have a unit and no date, and there are paths."""
+    unit = str(fields["time"].attrs.get("units", ""))
+    return bool(unit) and " since " not in unit and fields.sizes["path"] > 1
 
 
 def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
@@ -218,7 +261,7 @@ def _outliers(fields: xr.DataArray, reading: ValueSummary | None) -> list[str]:
     n = int((np.abs(values - middle) > 0.5 * abs(far - middle)).sum())
     return [
         f"{n} of {values.size} values lie far from all others, such as {far:.4g} where most are "
-        f"from {low:.4g} to {high:.4g}: a law would be about them; if they are mistakes, pass "
+        f"from {low:.4g} to {high:.4g}: they would dominate the fit; if they are errors, pass "
         f"--missing {far:.9g}, or in Python data.where(abs(data - {middle:.3g}) < ...)"
     ]
 
@@ -231,8 +274,8 @@ def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndar
     return values[rows][:, where[:: max(1, len(where) // SOME_POINTS)]]
 
 
-def _cycles(fields: xr.DataArray) -> list[str]:
-    """Seasons and hours of the day that make much of the variance, where there are dates."""
+def _cycles(fields: xr.DataArray) -> list[tuple[str, str, float]]:
+    """Word, name and share of the variance of strong cycles, where there are dates."""
     clock = dict(fields["time"].attrs)
     if " since " not in str(clock.get("units", "")) or "path_time" in fields.coords:
         return []
@@ -246,13 +289,11 @@ def _cycles(fields: xr.DataArray) -> list[str]:
         cycles.append((word, "year", _harmonic_share(days / YEAR_DAYS, values)))
     if np.ptp(days) >= 5 and step <= 0.25:
         cycles.append(("hour", "day", _harmonic_share(days, values)))
-    strong = [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]
-    words = "+".join(w for w, _, _ in strong).replace("dayofyear+hour", "month+hour")
-    return [
-        f"{100 * share:.0f} % of the variance in time is a cycle of the {name}: take it off with "
-        f"--anomalies {words}"
-        for _, name, share in strong
-    ]
+    return [(word, name, share) for word, name, share in cycles if share > CYCLE_SHARE]
+
+
+def _share_in_words(_: str, name: str, share: float) -> str:
+    return f"{100 * share:.0f} % of the variance in time is a cycle of the {name}"
 
 
 def _harmonic_share(turns: np.ndarray, values: np.ndarray) -> float:
@@ -299,9 +340,9 @@ def _same_meridian(fields: xr.DataArray) -> list[str]:
         x = np.sort(np.asarray(fields[name].values, float))
         if x.size > 2 and abs(x[-1] - x[0] - 360.0) < 1e-6:
             return [
-                f"{name} {x[0]:g} and {x[-1]:g} are one meridian, which now counts twice: "
-                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), has "
-                "each once"
+                f"{name} {x[0]:g} and {x[-1]:g} are the same meridian, which counts twice: "
+                f"--select {name}={x[0]:g}:{x[-2]:g}, in Python data.isel({name}=slice(-1)), "
+                "keeps one of them"
             ]
     return []
 

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import is_date, to_numbers
-from spdelaw.data.fields import unchecked_fields
 from spdelaw.data.layout import (
     coordinate,
     in_radians,
@@ -20,7 +19,8 @@ from spdelaw.data.layout import (
     longitudes_together,
 )
 from spdelaw.data.names import roles, with_places
-from spdelaw.data.prepare import Preparation
+from spdelaw.data.prepare import Preparation, Prepared
+from spdelaw.data.quality import advised_anomalies
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.interval import Interval
@@ -144,12 +144,12 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
         got, fix = f"'{others[0]}' of {kind}", f"store numbers: data[{others[0]!r}].astype(float)"
     elif moments:
         got = f"fields of one '{moments[0]}' only"
-        fix = "a law is about what changes: join the files of several times along a dim 'time'"
+        fix = "a law describes changes in time: join the files of several times along a dim 'time'"
     if fields:
         got, fix = "several to choose from", f"pass --variable {fields[0]}"
     elif series:
         got = f"'{series[0]}' over time alone"
-        fix = "a law is about fields: bring values at several places, such as stations or a grid"
+        fix = "a law describes fields: provide values at several points, such as stations or a grid"
     shown = [n for n in names if n not in bounds and dataset[n].ndim and not _is_bounds(n)]
     expected = f"one field over time and space, of {', '.join(shown) or 'none'}"
     raise DataError("variable", expected=expected, got=got, fix=fix)
@@ -306,7 +306,7 @@ def _longitudes_across_jump(
         west, east = longitudes_together(lon)
         if east - west >= np.ptp(lon[np.isfinite(lon)]) - LONGITUDE_MARGIN:
             continue
-        reason = f"{name} from {west:g} to {east:g}, counted on where its numbers jump by 360"
+        reason = f"{name} from {west:g} to {east:g}, continued where its numbers jump by 360"
         return {name: (west - LONGITUDE_MARGIN, east + LONGITUDE_MARGIN)}, [reason]
     return {}, []
 
@@ -374,15 +374,15 @@ def guess_side(fields: xr.DataArray, dim: str = "x") -> Side:
     ends = (float(x[0]), float(x[-1]))
     if ends[0] == ends[1]:
         expected = "at least two points that differ in it"
-        fix = "a law in space needs places that differ; take fewer dims, or a time-series model"
+        fix = "a law in space needs different points; remove the dim, or use a time-series model"
         raise DataError(f"coordinate '{dim}'", expected=expected, got=f"{ends[0]:g} only", fix=fix)
     if dim not in fields.dims:
-        return Side("neumann", ends, "neumann, because points are scattered: free at the edge")
+        return Side("neumann", ends, "neumann, because the points are scattered")
     step = float(np.median(np.diff(x)))
     whole = np.diff(x).max() <= 2.0 * step
     if is_longitude(fields, dim) and whole and abs(x[-1] - x[0] + step - 360.0) < 0.5 * step:
         around = (ends[0], ends[0] + 360.0)
-        return Side("periodic", around, "periodic, because the longitudes go all around")
+        return Side("periodic", around, "periodic, because the longitudes cover the globe")
     outer = fields.isel({dim: [0, -1]}).values
     with np.errstate(invalid="ignore"):
         has_edge_values = np.isfinite(outer).any()
@@ -406,25 +406,49 @@ def guess_unit(times: np.ndarray) -> str:
 
 
 def guess_source(
-    data: Any, prepare: Preparation | None, **adapter: Any
+    data: Any, prepare: Preparation | None, *, climate: bool | None = None
 ) -> tuple[AbstractDomain, Preparation]:
-    """A domain for data, and their preparation with names and dims filled in.
+    """A domain for labelled data, and their preparation with names, dims and climatology.
 
-    ``adapter``: words of `spdelaw.as_fields`; a bare array comes with ``points``.
+    Args:
+        data: raw.
+        prepare: what the user states.
+        climate: whether to choose a climatology; by default where nothing is stated.
     """
-    raw = _dataset(_labelled(data, **adapter))
+    chooses = prepare is None if climate is None else climate
+    layout, prepared, fields = prepare_as_recognised(data, prepare, climate=chooses)
+    return _build_domain(str(layout.domain), fields, layout.dims), prepared.how
+
+
+def prepare_as_recognised(
+    data: Any, prepare: Preparation | None, *, climate: bool = False
+) -> tuple[Layout, Prepared, xr.DataArray]:
+    """Layout of labelled data, what their preparation learned, and the prepared fields.
+
+    ``climate`` chooses a climatology where none is stated.
+    """
+    raw = _dataset(data)
     layout = recognise(raw, prepare)
-    _, fields = layout.preparation.learned(raw, layout.dims)
-    return _build_domain(str(layout.domain), fields, layout.dims), layout.preparation
+    return layout, *learned_with_climate(layout, raw, climate)[:2]
 
 
-def _labelled(data: Any, *, points: Any = None, **adapter: Any) -> Any:
-    """A bare array with its points as fields (path, time, x[, y[, z]]); other data as they are."""
-    if points is None:
-        return data
-    n_dims = np.ndim(points[0]) and len(points) if isinstance(points, list | tuple) else 0
-    n_dims = n_dims or (np.shape(points)[1] if np.ndim(points) == 2 else 1)
-    return unchecked_fields(data, points=points, dims=DOMAIN_DIMS["box"][:n_dims], **adapter)
+def learned_with_climate(
+    layout: Layout, raw: xr.Dataset, chooses: bool
+) -> tuple[Prepared, xr.DataArray, list[str]]:
+    """The learned preparation, its fields, and why it has anomalies that nobody stated.
+
+    ``chooses`` a climatology by the values where the preparation leaves them as they are. Lazy data
+    are not read for it.
+    """
+    prepared, fields = layout.preparation.learned(raw, layout.dims)
+    if not chooses or layout.preparation.is_affine or fields.chunks is not None:
+        return prepared, fields, []
+    advised = advised_anomalies(fields)
+    if advised is None:
+        return prepared, fields, []
+    word, reason = advised
+    how = dataclasses.replace(layout.preparation, anomalies=word)
+    return *how.learned(raw, layout.dims), [f"anomalies {word}, because {reason}"]
 
 
 def _dataset(data: Any) -> xr.Dataset:

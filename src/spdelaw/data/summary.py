@@ -305,6 +305,8 @@ def restore_names(
             of stations, starts of forecasts) belong to the result too.
     """
     result = result if fields is None else result.assign_coords(_extra_coordinates(result, fields))
+    if "columns" in labels.get("attrs", {}):  # of the table that the data came from
+        result = result.assign_attrs(columns=labels["attrs"]["columns"])
     coord_attrs = labels.get("coords", {})
     for name in [str(n) for n in result.coords if n in coord_attrs]:
         attrs = {k: v for k, v in coord_attrs[name].items() if k != ORIGINAL}

@@ -88,7 +88,7 @@ def station_tmax() -> pd.DataFrame:
     return pd.read_csv(file_of("station-tmax"), parse_dates=["date"])
 
 
-@checked
+@checked()
 def about(name: str) -> dict[str, str]:
     """Title, source and licence of a data set.
 
@@ -101,7 +101,7 @@ def about(name: str) -> dict[str, str]:
     return {key: str(told[key]) for key in ("title", "source", "licence")}
 
 
-@checked
+@checked()
 def file_of(name: str) -> Path:
     """Path of a data set's file.
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, shown, table
 from spdelaw.domains.places import as_points, places_of_fields
 from spdelaw.errors import ConvergenceError, DomainError
@@ -71,7 +72,7 @@ def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowR
         if change <= TOLERANCE * scale:
             return factors
     expected = f"gaps filled to {TOLERANCE:g} in {MOST_ROUNDS} rounds"
-    got, fix = f"a change of {change / scale:.1e}", "ask for fewer modes, or drop empty rows"
+    got, fix = f"a change of {change / scale:.1e}", "use fewer modes, or drop empty rows"
     raise ConvergenceError("Empirical", expected=expected, got=got, fix=fix)
 
 
@@ -118,11 +119,11 @@ class Empirical(TabulatedDomain):
 
     The second moments ``C`` of the fields about zero have ``C h_n = v_n h_n`` with
     ``sum_i w_i h_m(x_i) h_n(x_i) = delta_mn``; the reference operator is their inverse in units
-    of the first, ``mu_n = v_1 / v_n``. Pass anomalies: a mean is a pattern like any other.
+    of the first, ``mu_n = v_1 / v_n``. Pass anomalies, as a mean would become an EOF.
 
-    The patterns come from a randomised singular value decomposition; gaps are filled by the
-    low-rank fit itself, point by point, until nothing changes. Points that were never observed
-    are left out. The modes are known at the points of the data only.
+    A randomised singular value decomposition computes the EOFs. Gaps are filled by the low-rank
+    fit, iterated until it converges. Points without data are excluded. The modes are defined at the
+    points of the data only.
 
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
@@ -174,7 +175,7 @@ class Empirical(TabulatedDomain):
         v = factors.values**2 / len(rows)
         if v[-1] <= NEGLIGIBLE_VARIANCE * v[0]:
             most = int((v > NEGLIGIBLE_VARIANCE * v[0]).sum())
-            expected = f"at most {most} patterns, which hold all of the fields"
+            expected = f"at most {most} EOFs, which represent the fields completely"
             raise DomainError("n_modes", expected=expected, got=str(n), fix="ask for fewer")
         patterns = factors.right / np.sqrt(w)[:, None]
         patterns *= np.sign(patterns[np.abs(patterns).argmax(0), np.arange(n)])
@@ -200,7 +201,7 @@ class Empirical(TabulatedDomain):
     def _rows(self, points: Array) -> Array:
         """Row of each point in the table; the number of rows where it is none of them."""
         reach = SAME_POINT * max(float(np.ptp(self.nodes, axis=0).max()), 1e-300)
-        rows = np.asarray(points, float).reshape(len(points), -1)
+        rows = real_array("points", points).reshape(len(points), -1)
         return self._tree.query(rows, distance_upper_bound=reach)[1]
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:

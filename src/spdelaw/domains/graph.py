@@ -123,7 +123,7 @@ def _check_adjacency(adjacency: Any) -> Any:
 
 
 def _positions(positions: Any, n: int) -> Array:
-    expected, fix = f"finite numbers ({n}, 2), one row a vertex", "leave positions out"
+    expected, fix = f"finite numbers ({n}, 2), one row per vertex", "leave positions out"
     where = table("positions", positions, expected, fix)
     if where.shape != (n, 2) or not np.isfinite(where).all():
         raise DomainError("positions", expected=expected, got=f"shape {where.shape}", fix=fix)

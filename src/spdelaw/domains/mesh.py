@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import Array, TabulatedDomain, lowest_modes, restored, shown, table, word
 from spdelaw.domains.places import as_points
 from spdelaw.errors import DomainError, MissingExtraError
@@ -105,7 +106,7 @@ class Mesh(TabulatedDomain):
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Linear interpolation in the triangle of each point; zero outside the mesh."""
         table = self.modes[:, : self.check_modes(n_modes)]
-        points = np.asarray(points, float)
+        points = real_array("points", points)
         if np.array_equal(points, self.nodes):
             return table.copy()
         triangle, share = self._locate(points)
@@ -135,7 +136,7 @@ class Mesh(TabulatedDomain):
         """Whether points lie in a triangle."""
         if np.array_equal(points, self.nodes):
             return np.ones(len(points), bool)
-        return self._locate(np.asarray(points, float))[0] >= 0
+        return self._locate(real_array("points", points))[0] >= 0
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
         """Triangle of each point, -1 for none, and its barycentric coordinates there."""
@@ -178,7 +179,7 @@ def _areas(nodes: Array, triangles: Array) -> Array:
 
 
 def _check_triangulation(nodes: Any, triangles: Any) -> tuple[Array, Array]:
-    points = as_points(table("nodes", nodes, "an array (n, 2)", "one row a node"), ("x", "y"))
+    points = as_points(table("nodes", nodes, "an array (n, 2)", "one row per node"), ("x", "y"))
     try:
         corners = np.asarray(triangles)
     except Exception as error:  # ragged lists, and objects that may raise anything
@@ -209,7 +210,7 @@ def _coefficient(what: str, value: Any, nodes: Array, sign: str) -> Array:
         values = value(*nodes.T) if callable(value) else value
         coefficient = np.broadcast_to(table(what, values, "", ""), len(nodes)).copy()
     except Exception as error:  # a function of the user may raise anything
-        expected, fix = "a number, one a node, or a function of (x, y)", f"pass {what}=1.0"
+        expected, fix = "a number, one per node, or a function of (x, y)", f"pass {what}=1.0"
         raise DomainError(what, expected=expected, got=shown(value), fix=fix) from error
     fine = coefficient > 0 if sign == "positive" else coefficient >= 0
     if not (np.isfinite(coefficient) & fine).all():

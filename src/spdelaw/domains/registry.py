@@ -31,7 +31,7 @@ def find_domain(name: object) -> type[AbstractDomain] | None:
             return loaded
         expected = f"a subclass of AbstractDomain with name = {entry.name!r}"
         got = f"{entry.value} of the entry point {entry.name!r}"
-        fix = "mend the package that registers it, or remove it"
+        fix = "fix the package that registers it, or remove it"
         raise DomainError("domain", expected=expected, got=got, fix=fix)
     return None
 

@@ -10,6 +10,7 @@ import scipy
 import xarray as xr
 
 from spdelaw.checks import checked, one_of
+from spdelaw.data.io.sources import columns_of, labelled
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import table_html
 from spdelaw.errors import DataError, InputError
@@ -31,11 +32,11 @@ from spdelaw.law.observations import response, subtract_mean_and_forcing
 
 
 def check_comparable(*laws: Law) -> Numbers:
-    """The numbers that the log-likelihoods of all laws are densities of, or `InputError`.
+    """The values whose densities the log-likelihoods of all laws are, or `InputError`.
 
     A density of values and one of coefficients, or densities of different data, differ by more
-    than the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data
-    that were read in passing, or added by `spdelaw.update`.
+    than the laws do. Laws of version 0.1, of lazy data, and of `spdelaw.update` do not record these
+    values.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -47,14 +48,14 @@ def check_comparable(*laws: Law) -> Numbers:
     """
     named = [Numbers(**(law.info.log_likelihood_of or {"kind": "", "count": 0})) for law in laws]
     if not named or not all(numbers.fingerprint for numbers in named):
-        expected = "laws that name the data their log-likelihood is a density of"
-        got = f"{len(named)} laws, one without that name"
+        expected = "laws that record the data of their log-likelihood"
+        got = f"{len(named)} laws, one without this record"
         fix = "fit data in memory with this version, or compare law.log_likelihood(data)"
         raise InputError("laws", expected=expected, got=got, fix=fix)
     first, *others = named
     for other in others:
         if other != first:
-            expected = f"densities of the same numbers: {_describe_numbers(first)}"
+            expected = f"log-likelihoods of the same values: {_describe_numbers(first)}"
             got = _describe_numbers(other)
             raise InputError("laws", expected=expected, got=got, fix=_suggest_fix(first, other))
     return first
@@ -66,7 +67,7 @@ def _describe_numbers(numbers: Numbers) -> str:
 
 def _suggest_fix(one: Numbers, other: Numbers) -> str:
     if one.fingerprint != other.fingerprint:
-        return "fit both to the same data, prepared alike"
+        return "fit both to the same data with the same preparation"
     return "fit both with observation_noise='estimate', so that all values have a density"
 
 
@@ -208,7 +209,7 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
         if not same:
             expected = f"values that {names[0]} and {name} see alike"
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
-            fix = "compare laws whose preparation selects, averages and coarsens alike"
+            fix = "compare laws whose preparation selects, averages and coarsens in the same way"
             raise DataError("data", expected=expected, got=got, fix=fix)
 
 
@@ -357,8 +358,8 @@ def _by_scores(
     simplest = min(open_ones, key=lambda i: (count[i], i != best))
     close = _join_names([names[i] for i in open_ones if i != simplest])
     return simplest, (
-        f"Use {names[simplest]}, the simplest that no score on these data rules out: it is not "
-        f"told apart from {close} ({interval})."
+        f"Use {names[simplest]}, the simplest law that no score rules out: these data do not "
+        f"distinguish it from {close} ({interval})."
     )
 
 
@@ -373,7 +374,11 @@ def _contrary_scores(scores: xr.Dataset, best: int) -> str:
     """Scores by which another law is better than the one that is chosen, in a sentence."""
     worse = [str(name) for name in scores["score"].values[_differs(scores, best)]]
     verb = "says" if len(worse) == 1 else "say"
-    return f" {_join_names(worse)} {verb} otherwise: choose by what it is for." if worse else ""
+    return (
+        (f" {_join_names(worse)} {verb} otherwise: choose by the purpose of the law.")
+        if worse
+        else ""
+    )
 
 
 def _by_criterion(
@@ -383,12 +388,16 @@ def _by_criterion(
     order = np.argsort(bic, kind="stable")
     best, second = int(order[0]), int(order[1])
     gap = float(bic[second] - bic[best])
-    sure = "clearly" if gap >= CLEAR_BIC else ("probably" if gap >= CLOSE_BIC else "by a hair")
+    sure = (
+        "clearly"
+        if gap >= CLEAR_BIC
+        else ("probably" if gap >= CLOSE_BIC else ("by a small margin"))
+    )
     test = [f"; the likelihood-ratio test has p = {test.p_value:.2g}"
             for test in tests if {test.smaller, test.larger} == {best, second}]  # fmt: skip
     return best, (
-        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of {names[second]}"
-        f"{''.join(test)}; new data would tell more."
+        f"Use {names[best]}, {sure}: its BIC is {gap:.1f} below that of "
+        f"{names[second]}{''.join(test)}; a comparison on new data is more reliable."
     )
 
 
@@ -418,14 +427,14 @@ class Comparison:
     Attributes:
         names: of the laws.
         likelihood: Dataset over ``law``: ``log_likelihood``, ``n_parameters``, ``aic``, ``bic`` of
-            the data they were learned from; None where these are not the same numbers.
+            their training data; None if these are not the same values.
         tests: likelihood-ratio tests of laws that are special cases of others.
         scores: Dataset over ``score`` and ``law`` on the new data: ``value``, and ``difference``
             to the best law of each score with ``statistic`` = estimate, lower, upper; or None.
         parameters: Dataset of estimates and intervals side by side, over ``law``.
         notes: what was not compared, and why.
-        sentence: which one to use, and how sure.
-        best: number of the law to use.
+        sentence: recommendation, with its certainty.
+        best: number of the recommended law.
         level: of the intervals.
     """
 
@@ -475,7 +484,7 @@ class Comparison:
         return table_html("Laws compared", [], header, self.table, [*self.notes, self.sentence])
 
 
-@checked
+@checked()
 def compare(
     *laws: Law,
     data: Any = None,
@@ -484,21 +493,24 @@ def compare(
     level: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
+    **adapter: Any,
 ) -> Comparison:
     """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
 
-    Likelihoods are compared where they are densities of the same numbers. New data give what
-    counts more: scores of what no law has seen, in the units of the data, with intervals of a
-    bootstrap over paths or stretches of time that all laws share.
+    Likelihoods are compared if they are densities of the same values. Scores on new data are more
+    important: they are in the units of the data, with intervals from a paired bootstrap over paths
+    or blocks of times.
 
     Args:
         laws: two or more.
-        data: fields or raw data that no law was learned from; NaN is missing.
+        data: fields or raw data that no law was fitted to, in any form that `spdelaw.fit` takes;
+            NaN is missing.
         names: of the laws; a, b, c by default.
         tiers: tasks to score on the data, see `spdelaw.evaluate`.
         level: of the intervals.
         replicates: of the bootstrap.
         seed: of the bootstrap and of the values held out.
+        adapter: ``times`` and ``points`` of a bare array, as of `spdelaw.Law.observe`.
 
     Returns:
         A `Comparison`: print it, or take ``.table``, ``.sentence`` and ``.to_dict()``.
@@ -521,6 +533,8 @@ def compare(
     tests = nested_tests(chosen) if likelihood is not None else []
     scores = None
     if data is not None:
+        columns = columns_of(chosen[0].info.get("labels", {}))
+        data, _ = labelled(data, chosen[0].domain.dims, columns, **adapter)
         scores = _score_dataset(chosen, labels, data, tiers, notes, (level, replicates, seed))
     best, sentence = sentence_of(labels, likelihood, tests, scores, chosen, level)
     table = _side_by_side(chosen, labels)
@@ -588,7 +602,7 @@ def _score_dataset(
     check_same_values(held_out_values, list(names))
     logs = log_table(laws, held_out_values)
     if logs is None:
-        notes.append("Log scores are not compared: not all laws give the values a density.")
+        notes.append("Log scores are not compared: not all laws have a density of the values.")
     tables: dict[tuple[str, ...], ScoreTable | None] = {(LOG_DENSITY,): logs}
     for tier in tiers:
         tables[f"RMSE {tier}", f"CRPS {tier}"] = tier_table(laws, held_out_values, tier, seed)

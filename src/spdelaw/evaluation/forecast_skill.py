@@ -14,6 +14,7 @@ import xarray as xr
 from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.clock import to_dates
 from spdelaw.data.fields import as_fields
+from spdelaw.data.io.sources import open_raw
 from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import check_plausible
 from spdelaw.data.recognise import guess_source
@@ -39,6 +40,8 @@ from spdelaw.evaluation.hindcast import (
 from spdelaw.evaluation.rivals import SIMPLE
 from spdelaw.evaluation.scores import (
     LEVELS,
+    OF_FORECASTS,
+    RANK_BINS,
     Prediction,
     ScoreTable,
     aligned,
@@ -58,7 +61,7 @@ from spdelaw.law.law import Law
 
 Array = np.ndarray
 
-SCORES = score_names()
+SCORES = (*score_names(), *OF_FORECASTS)
 #: Statistics of each score.
 STATISTICS = ("estimate", "lower", "upper")
 
@@ -66,7 +69,7 @@ STATISTICS = ("estimate", "lower", "upper")
 def score_dataset(
     tables: list[ScoreTable],
     methods: list[str],
-    leads: tuple[int, ...],
+    leads: tuple[int | float, ...],
     stride: float,
     level: float,
     replicates: int,
@@ -91,19 +94,33 @@ def score_dataset(
                 for i, name in enumerate(("skill", "skill_lower", "skill_upper"))
             },
             "n_values": ("lead", [int(table.counts.sum()) for table in tables]),
+            "rank_histogram": (("lead", "predictor", "bin"), rank_histograms(tables)),
         },
         coords={"predictor": methods, "lead": list(leads), "score": list(tables[0].scores)},
         attrs={"level": level, "n_origins": n},
     )
     result["skill"].attrs = {"long_name": "1 - MSE(law) / MSE(method)"}
-    return result.transpose("predictor", "lead", "score")
+    result["rank_histogram"].attrs = {"long_name": "share of observed values by forecast quantile"}
+    return result.transpose("predictor", "lead", "score", "bin")
+
+
+def rank_histograms(tables: list[ScoreTable]) -> Array:
+    """Share of values in each tenth of their forecasts; (lead, predictor, bin)."""
+    sums = np.array([np.asarray(table.forecast_sums).sum(0)[:, -RANK_BINS:] for table in tables])
+    return sums / np.maximum(sums.sum(-1, keepdims=True), 1.0)
 
 
 # ---------- The result of `spdelaw.skill`
 
 
 #: Scores that the text shows lead by lead.
-SHOWN = {"rmse": "RMSE", "crps": "CRPS", "log_score": "log score"}
+SHOWN = {
+    "rmse": "RMSE",
+    "crps": "CRPS",
+    "log_score": "log score",
+    "anomaly_correlation": "anomaly correlation",
+    "reliability_index": "reliability index of ranks (0 is best)",
+}
 
 #: Most laws that the text lists of those that were tried, best first.
 MOST_LISTED = 5
@@ -113,33 +130,18 @@ LEAST_SKILL = 0.01
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
-class Skill:
-    """Scores of a law's forecasts and of its rivals'.
+class Verification:
+    """Scores of forecasts and of reference methods.
 
     Attributes:
-        table: Dataset with ``estimate``, ``lower`` and ``upper`` over (predictor, lead, score), and
-            ``skill`` = 1 - MSE(law) / MSE(method) with ``skill_lower``, ``skill_upper``.
-        forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of
-            values that would be observed, ``std_field`` of the law's field without noise (NaN for
-            rivals) and ``observed``, in the units of the data.
-        n_modes: of the law.
-        tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
-            first past, relative to the climatology's; empty where nothing was to be chosen.
-        about: origins, fits, domain, rest and units, as plain data.
-        learn: learns the law from all data, without an argument.
+        table: Dataset with ``estimate``, ``lower`` and ``upper`` over (predictor, lead, score),
+            ``skill`` = 1 - MSE(first) / MSE(method) with ``skill_lower``, ``skill_upper``, and
+            ``rank_histogram`` (predictor, lead, bin), flat if forecasts are calibrated.
+        about: variable, units and settings of the forecasts, as plain data.
     """
 
     table: xr.Dataset
-    forecasts: xr.Dataset
-    n_modes: int
-    tried: dict[str, float]
     about: dict[str, Any]
-    learn: Callable[[], Law] = dataclasses.field(repr=False)
-
-    @functools.cached_property
-    def law(self) -> Law:
-        """The law that was chosen, learned from all data when it is first needed."""
-        return self.learn()
 
     def score(self, name: str = "rmse") -> xr.DataArray:
         """One score over (predictor, lead, statistic)."""
@@ -164,11 +166,12 @@ class Skill:
             **self.about,
             "leads": t.lead.values,
             "level": t.attrs["level"],
-            "n_modes": self.n_modes,
-            "tried": self.tried,
             "scores": scores,
             "skill_against": {
                 str(m): by_lead(gains.sel(predictor=m)) for m in t.predictor.values[1:]
+            },
+            "rank_histogram": {
+                str(m): t["rank_histogram"].sel(predictor=m).values for m in t.predictor.values
             },
             "facts": self.facts,
             "verdict": self.verdict,
@@ -177,7 +180,7 @@ class Skill:
 
     @property
     def verdict(self) -> str:
-        """Against which rivals the law is ahead or behind at which leads, in one line."""
+        """Reference methods that the forecasts are ahead of or behind, by lead, in one line."""
         t, parts = self.table, []
         for m in t.predictor.values[1:]:
             row = t.sel(predictor=m)
@@ -186,30 +189,25 @@ class Skill:
             words = [f"ahead at lead {_listed(ahead)}"] if len(ahead) else []
             words += [f"behind at lead {_listed(behind)}"] if len(behind) else []
             parts.append(f"{m}: {', '.join(words) or 'no clear difference'}")
-        return "law against " + "; ".join(parts)
+        return f"{t.predictor.values[0]} against " + "; ".join(parts)
 
     @property
     def facts(self) -> list[str]:
         """How the forecasts came about, a line each."""
         a, t = self.about, self.table
-        lines = [
-            f"{a['n_origins']} origins ({a['origins']}), learned anew {a['n_fits']} times; "
-            f"at least {int(t.n_values.min())} values per lead",
-            f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
-            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
+        bias = "less their mean error at each lead and point" if a["adjusted"] else "as they are"
+        starts = "1 start" if a["n_origins"] == 1 else f"{a['n_origins']} starts"
+        return [
+            f"{starts}, forecasts {bias}; at least {int(t.n_values.min())} values per lead",
+            f"climatology of the observations: {a['climatology']}",
         ]
-        if self.tried:
-            best = sorted(self.tried.items(), key=lambda item: item[1])
-            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:MOST_LISTED])
-            more = f"; {len(best) - MOST_LISTED} more" if len(best) > MOST_LISTED else ""
-            lines.append(f"chosen by held-out CRPS relative to climatology ({words}{more})")
-        return lines
 
     def rows(self, score: str) -> tuple[list[str], list[list[str]]]:
         """Header and rows of one score: a method each, with intervals, by lead."""
         table = self.score(score)
         header = [SHOWN.get(score, score), *(f"lead {k}" for k in table.lead.values)]
-        return header, [[str(row.predictor.values), *map(_interval_text, row)] for row in table]
+        rows = [row for row in table if row.notnull().any()]  # a climatology has no anomalies
+        return header, [[str(row.predictor.values), *map(_interval_text, row)] for row in rows]
 
     def coverage_rows(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the coverage of all methods: 50/80/95 % by lead."""
@@ -247,8 +245,57 @@ class Skill:
         return f"<div>{''.join(parts)}<p>{self.verdict}</p></div>"
 
 
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Skill(Verification):
+    """Scores of the forecasts of a law and of reference methods: a `Verification` with the law.
+
+    Attributes:
+        forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of
+            values that would be observed, ``std_field`` of the law's field without noise (NaN for
+            reference methods) and ``observed``, in the units of the data.
+        n_modes: of the law.
+        tried: for each candidate, the CRPS of its forecasts of the end of the first training period
+            relative to that of the climatology; empty if nothing was chosen.
+        learn: function without arguments that fits the law to all data. ``about["fit"]`` has the
+            keywords of `spdelaw.fit`.
+    """
+
+    forecasts: xr.Dataset
+    n_modes: int
+    tried: dict[str, float]
+    learn: Callable[[], Law] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def law(self) -> Law:
+        """The law that was chosen, learned from all data when it is first needed."""
+        return self.learn()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only, ready for JSON; numbers that do not exist are None."""
+        return super().to_dict() | {"n_modes": self.n_modes, "tried": to_plain(self.tried)}
+
+    @property
+    def facts(self) -> list[str]:
+        """How the forecasts came about, a line each."""
+        a, t = self.about, self.table
+        lines = [
+            f"{a['n_origins']} origins ({a['origins']}), refitted {a['n_fits']} times; at least "
+            f"{int(t.n_values.min())} values per lead",
+            f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
+            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
+        ]
+        if self.tried:
+            best = sorted(self.tried.items(), key=lambda item: item[1])
+            words = "; ".join(f"{name}: {value:.3f}" for name, value in best[:MOST_LISTED])
+            more = f"; {len(best) - MOST_LISTED} more" if len(best) > MOST_LISTED else ""
+            lines.append(f"chosen by held-out CRPS relative to climatology ({words}{more})")
+        return lines
+
+
 def _interval_text(values: xr.DataArray) -> str:
     estimate, lower, upper = values.values
+    if np.isnan(lower):
+        return f"{estimate:.3g}"
     return f"{estimate:.3g} [{lower:.3g}, {upper:.3g}]"
 
 
@@ -335,7 +382,7 @@ RIVALS = (*SIMPLE, INVERSE)
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 
-@checked
+@checked()
 def skill(
     data: Any,
     domain: AbstractDomain | str | None = None,
@@ -354,38 +401,38 @@ def skill(
     progress: Any = None,
     **settings: Any,
 ) -> Skill:
-    """Forecast the past as it would have been done, and score it beside its rivals.
+    """Score forecasts from past origins, and those of reference methods.
 
-    From every origin the law and its rivals see earlier times only: law, climatology, trend and
-    scale, patterns and their number are learned from them. All leads are scored from the same
-    origins, and all methods on the same values. Rivals are the climatology, persistence, damped
-    persistence per point, and a linear inverse model (LIM) of empirical orthogonal functions,
-    whose number is chosen by forecasts of the end of its own past.
+    At every origin, all methods use earlier times only: law, climatology, trend and scale, EOFs and
+    their number are estimated from them. All leads are scored from the same origins, and all
+    methods on the same values. The reference methods are climatology, persistence, damped
+    persistence per point, and a linear inverse model (LIM) of empirical orthogonal functions, whose
+    number is chosen by forecasts of the end of its own past.
 
     Args:
-        data: fields, or raw data with ``prepare``.
+        data: fields, or raw data with ``prepare``, in any form that `spdelaw.fit` takes.
         domain: as in `spdelaw.fit`, "eof" for the empirical orthogonal functions of each past, or
-            None for the one of these two that forecasts better, the domain guessed.
+            None to choose between EOFs and a guessed domain by their forecasts.
         n_modes: a number, several to choose from, or "auto". Number, modes and, for EOFs, diagonal
-            or dense ``drift`` are chosen by forecasts of the end of the first past, before any
-            origin; what is given is not chosen.
-        prepare: learned anew from the past at every fit.
+            or dense ``drift`` are chosen by forecasts of the end of the first training period,
+            before any origin, unless you pass them.
+        prepare: preparation, estimated from the past at every fit.
         leads: steps ahead.
-        origins: "expanding" learns from all times before, "rolling" from as many as at first.
+        origins: "expanding" trains on all earlier times, "rolling" on a window of constant length.
         first: times before the first origin, as a number or as a share of all.
-        refits: how often all is learned anew, evenly over the origins.
-        most_origins: spread evenly where the data have more.
+        refits: number of fits, evenly distributed over the origins.
+        most_origins: largest number of origins, evenly distributed.
         rest: as in `spdelaw.Model`.
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further words of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is another
-            name of ``rest``.
+        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is
+            another name of ``rest``.
 
     Returns:
-        `Skill` with ``table``, ``forecasts``, what was chosen, and ``law``, the chosen law learned
-        from all data.
+        `Skill` with ``table``, ``forecasts``, the choices, and ``law``, the chosen law fitted to
+        all data.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -397,6 +444,7 @@ def skill(
         True
     """
     rest = settings.pop("residual", rest)
+    data, prepare = open_raw(data, domain, prepare, settings)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
     n_fits, most = refits, most_origins
@@ -424,12 +472,12 @@ def skill(
         tables, list(issued[0].predictions), ahead, stride, level, replicates, seed
     )
     forecasts = forecasts_dataset(issued, fields, forecast_points, dims, ahead)
-    about = _describe_run(fields, plan, origins, issued[-1])
+    about = _describe_run(fields, plan, origins, issued[-1]) | {"fit": chosen.words}
 
     def learn() -> Law:
         return for_raw_data(chosen.learn(fields), prepare)
 
-    return Skill(table, forecasts, int(chosen.n_modes), tried, about, learn)
+    return Skill(table, about, forecasts, int(chosen.n_modes), tried, learn)
 
 
 def _check_leads(leads: Any) -> tuple[int, ...]:
@@ -529,7 +577,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
 # ---------- One law at all leads from every origin, as version 0.1 had it
 
 
-@checked
+@checked()
 def leave_future_out(
     data: Any,
     domain: AbstractDomain,
@@ -570,7 +618,7 @@ def leave_future_out(
     tables = tables_by_lead(issued, leads, (100 * level,), constant=-1.0)  # all points count
     names, times = list(issued[0].predictions), fields["time"].values
     table = score_dataset(tables, names, ahead, 1.0, level, replicates, seed)
-    rmse, *_, coverage = table.estimate.transpose("score", "predictor", "lead").values
+    rmse, _, _, coverage, *_ = table.estimate.transpose("score", "predictor", "lead").values
     gains = table[["skill", "skill_lower", "skill_upper"]].to_dataarray().values[:, 1:]
     steps = [np.mean(times[start + k - 1 :] - times[start - 1 : n - k]) for k in ahead]
     return xr.Dataset(

@@ -12,16 +12,15 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.observed import observed_fields
-from spdelaw.data.prepare import Preparation, Prepared, learn_map
+from spdelaw.data.prepare import Preparation, learn_map
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.empirical import Empirical
 from spdelaw.domains.places import places_of_fields
 from spdelaw.errors import DataError, IdentifiabilityWarning, InputError, SpdeLawError
 from spdelaw.evaluation.rivals import SIMPLE, InverseModel, Rival, learn_inverse_model, mean_field
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
 from spdelaw.evaluation.tasks import LawPredictor
 from spdelaw.infer.engines.exact import Exact
-from spdelaw.infer.pipeline import fit
+from spdelaw.infer.pipeline import PATTERNS, fit, fit_on_patterns, without_preparation
 from spdelaw.law.law import Law
 
 # ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
@@ -34,8 +33,6 @@ from spdelaw.law.law import Law
 Array = np.ndarray
 
 LAW, INVERSE = "law", "LIM"
-#: The word for patterns of the data, learned from each past.
-PATTERNS = "eof"
 #: Default noise of each drift.
 NOISES = {"parametric": "parametric", "dense": "dense"}
 
@@ -86,6 +83,13 @@ class Trial(NamedTuple):
         return self._replace(settings=words)
 
     @property
+    def words(self) -> dict[str, str | int | float]:
+        """Arguments of `fit` that give this law, as far as they are words and numbers."""
+        words = {"n_modes": self.n_modes, **self.settings}
+        words = ({"domain": PATTERNS} if self.domain == PATTERNS else {}) | words
+        return {k: v for k, v in words.items() if isinstance(v, str | int | float) and v != "auto"}
+
+    @property
     def is_about_zero(self) -> bool:
         """Whether the fields that are forecast have no mean: it was subtracted, or is zero."""
         has_climate = self.prepare is not None and bool(self.prepare.anomalies)
@@ -118,28 +122,9 @@ class Trial(NamedTuple):
                 return fit(
                     observed, self.domain, self.n_modes, prepare=self.prepare, **self._fit_words
                 )
-            if self.prepare is None:
-                return self._on_patterns(past, None)
-            prepared = learn_map(self.prepare, past, self.dims)
-            return self._on_patterns(prepared.transform(past, self.dims), prepared)
-
-    def _on_patterns(self, fields: xr.DataArray, prepared: Prepared | None) -> Law:
-        """The law of patterns of the fields themselves.
-
-        A dense drift is learned without noise inside the patterns, from fields whose gaps the law
-        of the same patterns with a diagonal drift has filled: a matrix through gaps and noise takes
-        minutes, and forecasts no better.
-        """
-        n, words = int(self.n_modes), self._fit_words
-        domain = Empirical(fields, n, dims=self.dims)
-        observed = observed_fields(fields, domain, prepared)
-        if words.get("drift") != "dense" or "observation_noise" in words:
-            return fit(observed, domain, n, **words)
-        if observed.has_gaps:
-            alone = fit(observed, domain, n, **{**words, "drift": "diagonal", "noise": "diagonal"})
-            guess = without_preparation(alone).reconstruct(observed.flat)["mean"].values
-            observed = observed.holding(observed.fields.fillna(guess))
-        return fit(observed, domain, n, **words, observation_noise="none")
+            prepared = None if self.prepare is None else learn_map(self.prepare, past, self.dims)
+            fields = past if prepared is None else prepared.transform(past, self.dims)
+            return fit_on_patterns(fields, prepared, self.dims, self.n_modes, self._fit_words)
 
 
 class Issued(NamedTuple):
@@ -203,11 +188,6 @@ def for_raw_data(law: Law, prepare: Preparation | None) -> Law:
     if prepare is None or law.preparation is None:
         return law
     return dataclasses.replace(law, preparation=dataclasses.replace(law.preparation, how=prepare))
-
-
-def without_preparation(law: Law) -> Law:
-    """The law for data that are prepared, whose results are in their units and without names."""
-    return dataclasses.replace(law.with_info(labels={}), preparation=None)
 
 
 def _offset_and_scale(law: Law, times: Array, points: Array) -> tuple[Array, Array]:
@@ -290,9 +270,12 @@ def tables_by_lead(
             for of in one.predictions.values()
         ]
         target, leads = np.where(_scored(one, constant), 0.0, np.nan), np.arange(len(one.scale))
-        tables.append(ScoreTable.of(errors, target, leads[:, None], n_leads, levels))
-    sums, counts = (np.stack([table[i] for table in tables], axis=1) for i in (1, 2))
-    return [ScoreTable(tables[0].scores, *table) for table in zip(sums, counts, strict=True)]
+        normal = errors[list(one.predictions).index("climatology")].mean
+        table = ScoreTable.of(errors, target, leads[:, None], n_leads, levels, normal)
+        tables.append(table)
+    columns = list(zip(*tables, strict=True))[1:]
+    parts = [np.stack(column, axis=1) for column in columns]
+    return [ScoreTable(tables[0].scores, *table) for table in zip(*parts, strict=True)]
 
 
 def _scored(issued: Issued, constant: float) -> Array:

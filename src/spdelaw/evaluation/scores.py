@@ -22,6 +22,13 @@ LEVELS = (50, 80, 95)
 RMSE, LOG_DENSITY = "rmse", "log score"
 
 
+#: Scores of a forecast as a whole, where a climatology is known (`ForecastSums`): correlation of
+#: forecast and observed anomalies, and unevenness of the rank histogram, 0 where it is flat.
+OF_FORECASTS = ("anomaly_correlation", "reliability_index")
+#: Bins of the rank histogram.
+RANK_BINS = 10
+
+
 def score_names(levels: tuple[float, ...] = LEVELS) -> tuple[str, ...]:
     """Names of `value_scores`."""
     return (RMSE, "crps", "log_score", *(f"coverage_{level:g}" for level in levels))
@@ -77,11 +84,14 @@ class ScoreTable(NamedTuple):
         scores: names; `RMSE` stands for squared errors.
         sums: (unit, predictor, score).
         counts: values behind the sums, (unit,).
+        forecast_sums: what `OF_FORECASTS` are made of, (unit, predictor, 3 + RANK_BINS), where they
+            are among the scores: products of anomalies, and values in each bin of the ranks.
     """
 
     scores: tuple[str, ...]
     sums: Array
     counts: Array
+    forecast_sums: Array | None = None
 
     @classmethod
     def of(
@@ -91,6 +101,7 @@ class ScoreTable(NamedTuple):
         units: Array,
         n_units: int,
         levels: tuple[float, ...] = LEVELS,
+        climatology: Array | None = None,
     ) -> ScoreTable:
         """Scores of predictions at all values that are scored.
 
@@ -100,15 +111,24 @@ class ScoreTable(NamedTuple):
             units: unit of each value, of a shape that broadcasts to that of ``truth``.
             n_units: number of units.
             levels: of the intervals whose coverage is counted, in percent.
+            climatology: mean of each value, for `OF_FORECASTS`.
         """
         scored = np.isfinite(truth)
         at, values = np.broadcast_to(units, truth.shape)[scored], truth[scored]
-        sums = [
-            [np.bincount(at, score, n_units) for score in value_scores(*moments, values, levels)]
-            for moments in ((one.mean[scored], one.std[scored]) for one in predictions)
-        ]
+        moments = [(one.mean[scored], one.std[scored]) for one in predictions]
+
+        def summed(rows: list[Array]) -> Array:
+            """(predictor, score, value) as sums (unit, predictor, score)."""
+            sums = [[np.bincount(at, score, n_units) for score in one] for one in rows]
+            return np.moveaxis(np.array(sums), -1, 0)
+
+        sums = summed([value_scores(*pair, values, levels) for pair in moments])
         counts = np.bincount(at, minlength=n_units).astype(float)
-        return cls(score_names(levels), np.moveaxis(np.array(sums), -1, 0), counts)
+        if climatology is None:
+            return cls(score_names(levels), sums, counts)
+        normal = np.broadcast_to(climatology, truth.shape)[scored]
+        more = summed([_forecast_parts(*pair, values, normal) for pair in moments])
+        return cls((*score_names(levels), *OF_FORECASTS), sums, counts, more)
 
     @classmethod
     def added(cls, tables: Sequence[ScoreTable]) -> ScoreTable:
@@ -122,9 +142,16 @@ class ScoreTable(NamedTuple):
         total = np.asarray(weights @ self.counts, float)
         total = np.where(total > 0, total, np.nan)
         mean = np.tensordot(weights, self.sums, 1) / total[..., None, None]
-        squares = [name == RMSE for name in self.scores]
+        squares = [name == RMSE for name in self.scores[: mean.shape[-1]]]
         mean[..., squares] = np.sqrt(mean[..., squares])
-        return mean
+        if self.forecast_sums is None:
+            return mean
+        sums = np.tensordot(weights, self.forecast_sums, 1)
+        product, forecast, observed = np.moveaxis(sums[..., :3], -1, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = product / np.sqrt(forecast * observed)
+        uneven = np.abs(sums[..., 3:] / total[..., None, None] - 1.0 / RANK_BINS).sum(-1)
+        return np.concatenate([mean, correlation[..., None], uneven[..., None]], axis=-1)
 
     def draws(self, replicates: int, seed: int, length: int = 1) -> Array:
         """`means` of bootstrap replicates, which draw blocks of neighbouring units."""
@@ -149,6 +176,15 @@ class ScoreTable(NamedTuple):
         sums = self.sums[..., self.scores.index(score)]
         gaps = sums[:, predictor] - sums[:, other]
         return bool(gaps.sum() > margin * np.sqrt(len(gaps)) * gaps.std(ddof=1))
+
+
+def _forecast_parts(mean: Array, std: Array, truth: Array, normal: Array) -> Array:
+    """Products of anomalies, and the bin of each value's rank in its forecast; (3 + bins, n)."""
+    forecast, observed = mean - normal, truth - normal
+    rank = scipy.special.ndtr((truth - mean) / np.maximum(std, 1e-300))
+    bins = np.minimum((RANK_BINS * rank).astype(int), RANK_BINS - 1)
+    in_bin = bins == np.arange(RANK_BINS)[:, None]
+    return np.vstack([forecast * observed, forecast**2, observed**2, in_bin])
 
 
 def skill_of(means: Array) -> Array:

@@ -57,8 +57,8 @@ def identifiability_messages(report: dict[str, list]) -> list[str]:
     if report["silent"]:
         modes = _join_with_and([str(n) for n in report["silent"]])
         out.append(
-            f"no energy beyond rounding in modes {modes}: their "
-            "numbers mean nothing; fit fewer modes"
+            f"no energy beyond rounding errors in modes {modes}: ignore their parameters, and fit "
+            "fewer modes"
         )
     return out
 
@@ -321,6 +321,8 @@ FASTEST_DECAY = 40.0
 NO_DECAY = 1e-3
 #: Least decay rate of coupled modes, relative to the largest eigenvalue: far above rounding.
 LEAST_DECAY = 1e-9
+#: Size of the mean, relative to the largest value, from which on it stands for a trend.
+FARTHEST_MEAN = 2.0
 
 
 def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: bool = True) -> Law:
@@ -333,7 +335,7 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
         rates = operators.decay_rates(operators.leading(state_space.linear.drift, fit.n_modes))
         dt = float(np.median(np.diff(np.unique(observed.times))))
         hint = time_unit_hint(rates, dt, observed.span, bool(report["undetermined"]))
-        hint = hint or _bound_message(rates, observed.span)
+        hint = hint or _bound_message(rates, observed.span) or _far_mean_message(estimate, observed)
     messages = list(filter(None, [*identifiability_messages(report), hint]))
     if messages:
         warnings.warn("; ".join(messages), IdentifiabilityWarning, stacklevel=4)
@@ -356,7 +358,10 @@ def assemble(fit: Fit, observed: Observed, model: Model, level: float, profile: 
     entries |= {"seconds": {k: round(v, 4) for k, v in seconds.items()}}
     entries |= _density_info(fit, observed)
     jacobian = operators_jacobian(estimate) if is_linear else None
-    tables = estimate.full, estimate.covariance, jacobian, ends.get(STATIONARY)
+    tables = [estimate.full, estimate.covariance, jacobian, ends.get(STATIONARY)]
+    if estimate.mean is not None:
+        slopes = estimate.mean.slopes @ np.linalg.pinv(estimate.columns)
+        tables += [estimate.mean.given, slopes]
     return state_space_law(
         observed,
         fit.n_modes,
@@ -395,8 +400,23 @@ def _bound_message(rates: Array, span: float) -> str | None:
         return None
     return (
         f"the decay of mode {_join_with_and(modes)} is at its bound of zero: it does not decay "
-        f"within the record ({span:g}), or it grows, which no law of decaying modes describes; "
-        "observe longer, or take a trend off first (--detrend, in Python "
+        f"within the record ({span:g}), or it grows, which a stable law cannot describe; use a "
+        "longer record, or remove a trend first (--detrend, in Python "
+        "sl.Preparation(detrend=True))"
+    )
+
+
+def _far_mean_message(estimate: Estimate, observed: Observed) -> str | None:
+    """A message about a mean that the values never come near."""
+    if estimate.mean is None or observed.is_lazy:
+        return None
+    mean = observed.basis(len(estimate.mean.value)) @ estimate.mean.value
+    ratio = float(np.abs(mean).max() / np.nanmax(np.abs(observed.values)))
+    if ratio < FARTHEST_MEAN:
+        return None
+    return (
+        f"the mean is {ratio:.2g} times the largest value: the data relax towards it and do not "
+        "reach it, or they have a trend; take it off (--detrend, in Python "
         "sl.Preparation(detrend=True))"
     )
 

@@ -268,17 +268,17 @@ TABLE_ROWS, COLUMN_WIDTHS = 6, (28, 14, 9, 7)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Discovery:
-    """Terms that a field obeys, how sure that is, and its law with them.
+    """Chosen terms, the certainty of the choice, and the law with them.
 
     Attributes:
         terms: the chosen terms, members of the library.
-        law: the law with these terms; its intervals do not include that they were chosen.
+        law: the law with these terms; its intervals do not include the uncertainty of the choice.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``log_likelihood``,
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
             and the ``frequency`` with which resampled records choose them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
-        inclusion: how often resampled records choose each term, NaN where there are too few to
-            resample; dim ``term``.
+        inclusion: fraction of bootstrap samples that select each term, NaN if there are too few
+            data to resample; dim ``term``.
         noise_bic: BIC above the best of each kind of noise under a linear drift, by name; empty
             for several fields.
     """
@@ -299,9 +299,9 @@ class Discovery:
         """The result in one sentence."""
         *first, last = self.terms or ("no term beyond the linear operator",)
         chosen = f"{', '.join(first)} and {last}" if first else last
-        text = f"The data choose {chosen}"
+        text = f"The data select {chosen}"
         if self.table["frequency"].notnull().any():
-            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the resampled records"
+            text += f", in {100 * float(self.table['frequency'][0]):.0f} % of the bootstrap samples"
         bic, fitted = self.table["bic"].values, np.isfinite(self.table["log_likelihood"].values)
         linear = self.table["linear"].values & fitted
         if len(bic) > 1:
@@ -364,7 +364,7 @@ def _finite_or_none(value: Any) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-@checked
+@checked()
 def discover(
     data: Any,
     domain: AbstractDomain,
@@ -382,11 +382,11 @@ def discover(
     scheme: str = "exact",
     **words: Any,
 ) -> Discovery:
-    """Learn which terms a field obeys, and its law with them.
+    """Choose the terms of a semilinear equation from data, and fit the law with them.
 
-    The whole library is fitted once; its curvature ranks all subsets by the Bayesian information
-    criterion, and the best few, and the best linear law, are fitted themselves. Before, the noise
-    is chosen among additive noise and those that depend on the field.
+    The whole library is fitted once. Its curvature ranks all subsets by the Bayesian information
+    criterion (BIC). The best subsets and the best linear law are refitted.
+    Before that, the noise is chosen among additive noise and noise that depends on the field.
 
     Args:
         data: fields, as `spdelaw.fit` takes them, with or without gaps.
@@ -400,10 +400,10 @@ def discover(
         fixed: values to hold, such as ``{"nu": 0.05}``.
         prepare: `spdelaw.Preparation` of the data.
         level: of the intervals.
-        bootstrap: resampled records that say how sure the choice is.
+        bootstrap: number of block-bootstrap samples that measure how certain the choice is.
         seed: of these.
         method: "closure", "one_pass" (many modes of several fields) or "auto".
-        scheme: "exact", or "semi_implicit" for complete fields that this scheme made.
+        scheme: "exact", or "semi_implicit" for complete fields simulated by this scheme.
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
@@ -494,5 +494,5 @@ def _check_enough(observed: Observed, library: Sequence[str]) -> None:
     if got < need:
         expected = f"at least {need} transitions to choose from {len(library)} terms"
         got = f"{got} of {observed.n_paths} paths"
-        fix = "bring longer records or more paths, or a smaller library"
+        fix = "use longer records or more paths, or a smaller library"
         raise DataError("data", expected=expected, got=got, fix=fix)

@@ -142,7 +142,7 @@ def _check_name(name: str, engine: Any) -> None:
         return
     if name in ADAPTER:
         expected = "labelled fields, which know it"
-        fix = "bring the data into shape first: sl.as_fields(data, ...)"
+        fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError(name, expected=expected, got=f"the keyword {name}", fix=fix)
     if name == "terms" and engine == "exact":  # they choose their engine, as in a fit
         return
@@ -163,7 +163,7 @@ def _check_name(name: str, engine: Any) -> None:
 MANIFEST = "manifest.json"
 
 
-@checked
+@checked()
 def fit_many(
     data: Any,
     domain: AbstractDomain,
@@ -176,18 +176,18 @@ def fit_many(
     progress: bool | Callable[..., Any] | None = None,
     **settings: Any,
 ) -> dict[Any, Law]:
-    """Fit many data sets alike, each by itself.
+    """Fit the same model to many data sets, separately.
 
-    A data set that has no law (`SpdeLawError`) is left out, and a warning says which and why.
+    A data set whose fit fails (`SpdeLawError`) is skipped, and a warning names it and the reason.
 
     Args:
-        data: data sets by label, or one DataArray with a dim to go along.
+        data: data sets by label, or one DataArray with a dim to iterate over.
         domain: of all of them.
         n_modes: as of `spdelaw.fit`.
         over: the dim, where ``data`` is one DataArray, such as "member".
-        directory: where laws are kept as they come, to resume from.
-        batch: fits that go out together, and are saved together.
-        executor: where the fits run, as of `spdelaw.fit`; each runs in one piece.
+        directory: directory in which finished laws are saved, to resume from.
+        batch: number of fits that run, and are saved, together.
+        executor: executor of the fits, as in `spdelaw.fit`; each fit is one task.
         progress: True for lines on standard error, or a function of (done, all).
         settings: of `spdelaw.fit`.
 
@@ -322,7 +322,7 @@ def _read_manifest(manifest: Path, question: str) -> dict[str, dict[str, str]]:
         }
     if saved_question != question:
         expected = "laws of the same domain, modes and settings"
-        got = f"those of another question in {manifest.parent}"
+        got = f"laws of other settings in {manifest.parent}"
         raise InputError("directory", expected=expected, got=got, fix="choose another directory")
     return laws
 

@@ -21,10 +21,10 @@ MEANS = ("auto", "zero", "constant")
 RESTS = ("white", "memory", "auto")
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    """Noise of each mode's own and ``rank`` patterns that all modes share.
+    """One noise variance per mode, and ``rank`` patterns that all modes share.
 
     Example:
         >>> LowRank(3)
@@ -34,10 +34,10 @@ class LowRank:
     rank: int = 1
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+    """Assumptions of a fit; every option is also a keyword of `spdelaw.fit`.
 
     The first sentence of each entry is also the help of the shell's option.
 
@@ -124,7 +124,7 @@ class Model:
 
     def _check_season(self) -> None:
         if self.initial == "stationary":
-            expected = "a state to start from, where the noise has seasons"
+            expected = "an initial state, as seasonal noise has no stationary one"
             fix = "pass initial='auto'"
             raise InputError("initial", expected=expected, got="'stationary'", fix=fix)
 

@@ -28,6 +28,12 @@ Array = np.ndarray
 
 #: Lags, in steps, whose squared increments the line is fitted to.
 INCREMENT_LAGS = (1, 2, 3, 4)
+#: White noise of the coefficients, relative to that of the values, from which on it is fast decay.
+MOST_NOISE = 4.0
+#: White noise, relative to the mean square, that is rounding.
+ROUNDING_NOISE = 1e-12
+#: Largest share of the energy that a fast mode forgets in one step, as far as moments can tell.
+LARGEST_SHARE = 0.95
 #: Steps longer than this many times the median are interruptions.
 INTERRUPTION = 10.0
 #: Rows per block whose Gram matrices are inverted for their mean.
@@ -36,6 +42,8 @@ INVERTED_ROWS = 200
 SAME_START = 1e-12
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
 WELL_CONDITIONED = 0.05
+#: Sum of squares of a mode at the points, relative to the largest, that is rounding.
+VANISHING = 1e-20
 
 
 class MomentEstimates(NamedTuple):
@@ -89,8 +97,12 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     rho0 = variance / mean_gram(collapsed)
     q, rho = _increment_line(increments, rho0)
     mean = squares / max(rows, 1)
+    is_fast = (rho0 > ROUNDING_NOISE * mean) & (rho > MOST_NOISE * rho0)
+    rho = np.where(is_fast, rho0, rho)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
-    lam = np.clip(q / (2.0 * energy), 0.2 / span, None)
+    lam = np.where(is_fast, _fast_rates(increments, rho, energy), q / (2.0 * energy))
+    q = np.where(is_fast, 2.0 * lam * energy, q)
+    lam = np.clip(lam, 0.2 / span, None)
     n_steps, (start, spread) = n_times - 1, first_states(collapsed)
     spread = np.where(np.isnan(spread), energy, spread)
     estimates = (lam, q, rho, energy, start, spread, collapsed.n_paths, n_steps, span)
@@ -207,6 +219,17 @@ def _increment_line(sums: Array, rho0: Array) -> tuple[Array, Array]:
     return np.maximum(np.maximum(slope, least), 1e-300), np.maximum(level, 1e-3 * rho0)
 
 
+def _fast_rates(sums: Array, rho: Array, energy: Array) -> Array:
+    """Rates of modes that forget within a few steps: their increments level off.
+
+    Squared increments over the first lag h are ``2 rho + 2 E (1 - exp(-lambda h))``.
+    """
+    h, square, count = sums[:, 0].T
+    count = np.maximum(count, 1.0)
+    share = np.clip((square / count - 2.0 * rho) / (2.0 * energy), 1e-6, LARGEST_SHARE)
+    return np.asarray(-np.log1p(-share) * count / np.maximum(h, 1e-300))
+
+
 def _decay_estimates(t: Array, energy: Array, increments: Array) -> tuple[Array, Array, Array]:
     """q, lambda and the mean energy, from ``E c^2`` at all times and squared increments.
 
@@ -295,13 +318,15 @@ def pooled_states(
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
     is the variance of noise where paths are alike, and larger where they are not. NaN where no
-    degree of freedom remains.
+    degree of freedom remains, and in modes that vanish at all points.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))
+    size = np.diag(gram)
+    size = np.where(size > VANISHING * size.max(), size, np.nan)
     mean, _, rank, _ = np.linalg.lstsq(gram, vector, rcond=None)
     degrees = ranks - int(rank)
     residual_variance = max(float(squares - mean @ vector), 0.0) / degrees if degrees else np.nan
-    return mean, residual_variance * n_paths / np.maximum(np.diag(gram), 1e-300)
+    return mean, residual_variance * n_paths / size
 
 
 def _first_row_sums(block: Block) -> tuple[Array, Array, float, int]:

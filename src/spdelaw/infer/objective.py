@@ -55,7 +55,7 @@ from spdelaw.statespace.statistics import Statistics
 ONE_NUMBER_PER_MODE = "give one number per mode, NaN for free"
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
     """``log x ~ N(log median, sigma^2)``: for positive parameters.
@@ -74,7 +74,7 @@ class LogNormal:
         return -0.5 * z**2, -z / self.sigma
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Normal:
     """``x ~ N(mean, std^2)``.

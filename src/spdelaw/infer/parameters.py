@@ -817,7 +817,7 @@ def noise_coordinates(model: Model, n_modes: int, units: Array) -> AbstractCoord
 def _checked_rank(rank: int, n_modes: int) -> int:
     """A rank that leaves fewer numbers than a full covariance has (Ledermann's bound)."""
     if rank >= n_modes or (n_modes - rank) ** 2 < n_modes + rank:
-        expected = f"a rank that spares numbers with {n_modes} modes"
+        expected = f"a rank that saves parameters with {n_modes} modes"
         fix = "pass a smaller noise_rank, or noise='dense'"
         raise InputError("noise_rank", expected=expected, got=str(rank), fix=fix)
     return rank

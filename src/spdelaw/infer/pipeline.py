@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
+from spdelaw.data.io.sources import labelled, open_raw
 from spdelaw.data.observed import (
     ADAPTER,
     Observed,
@@ -22,11 +23,12 @@ from spdelaw.data.observed import (
     observe,
     observed_fields,
 )
-from spdelaw.data.prepare import Preparation
+from spdelaw.data.prepare import Preparation, Prepared
 from spdelaw.data.quality import hints
-from spdelaw.data.recognise import guess_source
+from spdelaw.data.recognise import guess_source, prepare_as_recognised
 from spdelaw.data.summary import checksum, labels_of
 from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.empirical import Empirical
 from spdelaw.errors import ConvergenceError, DataError, DomainError, InputError, SpdeLawError
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.candidates import choose_modes
@@ -62,10 +64,12 @@ def clear_errors() -> Iterator[None]:
     except (ArithmeticError, ValueError) as error:  # LinAlgError is a ValueError
         raise ConvergenceError(
             "fit",
-            expected="numbers that a likelihood can be computed from",
+            expected="values with a finite likelihood",
             got=f"{type(error).__name__} ({error})",
-            fix="look at the scale of the data and the unit of time, fit fewer modes, or tie "
-            "parameters (drift='parametric')",
+            fix=(
+                "check the scale of the data and the unit of time, fit fewer modes, or tie "
+                "parameters (drift='parametric')"
+            ),
         ) from error
 
 
@@ -93,7 +97,10 @@ def _forcing_from_fields(given: Any, observed: Observed) -> Forcing:
         raise DataError("forcing", expected=expected, got=f"{fields.sizes['path']} paths", fix=fix)
     values = fields.values[0]
     if not np.isfinite(values).all():
-        got, fix = "missing or infinite values", "fill them: a known forcing is known everywhere"
+        got, fix = (
+            "missing or infinite values",
+            ("fill its gaps: a known forcing has no missing values"),
+        )
         raise DataError("forcing", expected="a forcing without gaps", got=got, fix=fix)
     points = domain.places(fields).points
     return Forcing.from_fields(values, fields["time"].values, points, domain)
@@ -127,7 +134,7 @@ def known_mean(model: Model, observed: Observed, honoured: bool) -> tuple[Model,
     )
     remaining_model = dataclasses.replace(model, mean="zero" if honoured else "auto")
     if (np.isnan(mean) & is_observed).any():
-        raise _mean_error("a mean at every point that is seen", "missing values", "fill them")
+        raise _mean_error("a mean at every observed point", "missing values", "fill them")
     if np.isinf(mean).any():
         raise _mean_error("finite numbers", "infinite ones", "check the field")
     return remaining_model, mean[is_observed]
@@ -188,10 +195,14 @@ def _mean_error(expected: str, got: str, fix: str) -> DataError:
 # ---------- `fit`: data in, law out
 
 
-@checked
+#: Options of laws that hold for the field itself, not for its anomalies.
+NONLINEAR_WORDS = frozenset({"terms", "dynamics", "state_noise"})
+
+
+@checked()
 def fit(
     data: Any,
-    domain: AbstractDomain | None = None,
+    domain: AbstractDomain | str | None = None,
     n_modes: int | str = "auto",
     model: Model | None = None,
     *,
@@ -209,21 +220,22 @@ def fit(
     Args:
         data: fields (path, time, x) or (time, x), NaN for missing: DataArray, Dataset, NumPy or
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
-        domain: where the fields live, such as ``sl.Interval(0, np.pi)``; None to guess it.
+        domain: such as ``sl.Interval(0, np.pi)``; None to guess it; "eof" for EOFs of the data.
         n_modes: modes to report, or "auto" to choose by BIC.
-        model: `spdelaw.Model`, what is assumed; its words can be passed one by one instead.
+        model: `spdelaw.Model`, the assumptions; its options can also be passed as keywords.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
-        prepare: `spdelaw.Preparation` of the data, which the law keeps and undoes on output.
+        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output.
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
         executor: for lazy data and replicates: a ``ThreadPoolExecutor`` or a Dask ``Client``.
-        progress: True, or a function that slow searches and trainings report to.
-        words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
-            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
-            ``state_noise="proportional"`` asks for noise that grows with the field (`Model`).
-            ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
+        progress: True, or a function that receives the progress of slow fits and trainings.
+        words: keywords of the model (`spdelaw.Model`), of the engine, or of the data
+            (`spdelaw.as_fields`). ``terms=("u", "u^3")`` fits a semilinear law
+            (`spdelaw.Semilinear`), of two fields ``terms={"u": ("u", "u^3", "v"), "v": ("u",
+            "v")}`` (`spdelaw.Fields`), n_modes of each. ``state_noise="proportional"`` fits noise
+            that is proportional to the field (`Model`). ``dynamics=`` fits dynamics of your own
+            (`spdelaw.processes.Dynamics`).
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -234,12 +246,26 @@ def fit(
     """
     adapter = {name: words.pop(name) for name in ADAPTER if name in words}
     data_notes = []
+    if isinstance(domain, str):
+        one_of("domain", domain, (PATTERNS,))
+        data, prepare = open_raw(data, None, prepare, adapter)
+        settings = {"engine": engine, "level": level, "bootstrap": bootstrap, "seed": seed}
+        words |= {"model": model, "executor": executor, "progress": progress, **settings}
+        return fit_on_patterns(*_patterns_source(data, prepare), n_modes, words)
     if domain is None:
-        domain, prepare, adapter = _guessed(data, prepare, adapter)
+        is_stated = prepare is not None or not NONLINEAR_WORDS.isdisjoint(words)
+        data, adapter = labelled(data, **adapter)
+        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=not is_stated)
         data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
+        if prepare is not None and prepare.anomalies and not is_stated:
+            data_notes.append(
+                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
+                "preparation, sl.Preparation() for none"
+            )
     check_domain(domain)
     if "terms" in words:
         words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
+    data, adapter = labelled(data, domain.dims, **adapter)
     state_noise = words.get("state_noise", "none" if model is None else model.state_noise)
     has_state_noise = isinstance(state_noise, str) and state_noise != "none"
     if ("terms" in words or has_state_noise) and isinstance(engine, str) and engine == "exact":
@@ -272,7 +298,7 @@ def fit(
     full_record = check_times(
         observe(data, domain, prepare, executor=executor, named=True, **adapter)
     )
-    if not engine.accepts_lazy or full_record.has_own_clocks:
+    if not engine.accepts_lazy or full_record.has_own_clocks or full_record.is_small:
         full_record = full_record.in_memory()
     model = with_forcing_on_clock(model, full_record)
     check_not_filled(full_record)
@@ -290,7 +316,7 @@ def fit(
         n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
         law = engine.learn(observed, domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    describes_mean = is_semilinear or isinstance(engine, DynamicsEngine)
+    describes_mean = not isinstance(law.dynamics, Linear)
     data_notes += _collect_warnings(observed, describes_mean or "mean" in law.parameters)
     if data_notes or notes:
         law = law.with_info(warnings=[*data_notes, *notes, *law.info.get("warnings", [])])
@@ -307,6 +333,60 @@ def fit(
     return law.with_info(assumed=assumed(law))
 
 
+# ---------- Laws on patterns of the data
+
+
+#: The word for a domain of empirical orthogonal functions of the data.
+PATTERNS = "eof"
+#: Most patterns where their number is chosen, and values of a pattern in time for each of them.
+MOST_PATTERNS, TIMES_PER_PATTERN = 20, 4
+
+
+def _patterns_source(
+    data: Any, prepare: Preparation | None
+) -> tuple[xr.DataArray, Prepared | None, tuple[str, ...]]:
+    """Prepared canonical fields, their preparation and their spatial dims."""
+    if isinstance(data, Observed):
+        return data.labelled, data.prepared, data.domain.dims
+    layout, prepared, fields = prepare_as_recognised(data, prepare, climate=prepare is None)
+    return fields, prepared, layout.dims
+
+
+def fit_on_patterns(
+    fields: xr.DataArray,
+    prepared: Prepared | None,
+    dims: tuple[str, ...],
+    n_modes: int | str,
+    words: dict[str, Any],
+) -> Law:
+    """The law of empirical orthogonal functions of prepared fields themselves.
+
+    A dense drift is learned without noise inside the patterns, from fields whose gaps the law of
+    the same patterns with a diagonal drift has filled, unless ``observation_noise`` is given: a
+    matrix through gaps and noise takes minutes, and forecasts no better.
+    """
+    if n_modes == "auto":
+        n_rows = int(np.prod(fields.shape[:2])) // TIMES_PER_PATTERN
+        n = max(1, min(MOST_PATTERNS, n_rows, int(fields.notnull().any(("path", "time")).sum())))
+    else:
+        n = whole("n_modes", n_modes, 1)
+    domain = Empirical(fields, n, dims=dims)
+    observed = observed_fields(fields, domain, prepared)
+    if words.get("drift") != "dense" or "observation_noise" in words:
+        return fit(observed, domain, n_modes, **words)
+    if observed.has_gaps:
+        diagonal = words | {"drift": "diagonal", "noise": "diagonal"}
+        alone = fit(observed, domain, n_modes, **diagonal)
+        guess = without_preparation(alone).reconstruct(observed.flat)["mean"].values
+        observed = observed.holding(observed.fields.fillna(guess))
+    return fit(observed, domain, n_modes, **words, observation_noise="none")
+
+
+def without_preparation(law: Law) -> Law:
+    """The law for data that are prepared, whose results are in their units and without names."""
+    return dataclasses.replace(law.with_info(labels={}), preparation=None)
+
+
 def _data_with_value_noise(
     data: Any, std: Any, prepare: Any, domain: AbstractDomain, adapter: dict[str, Any]
 ) -> Any:
@@ -318,7 +398,7 @@ def _data_with_value_noise(
         return with_value_noise(data, std, domain.dims, **adapter)
     if not isinstance(data, xr.DataArray) or not isinstance(std, xr.DataArray):
         fix = "pass both as DataArrays, or prepare them first"
-        got = f"{type(data).__name__} and {type(std).__name__} beside prepare="
+        got = f"{type(data).__name__} and {type(std).__name__} together with prepare="
         raise InputError("observation_noise", expected="DataArrays", got=got, fix=fix)
     return data.assign_coords({OBSERVATION_STD: std})
 
@@ -331,22 +411,19 @@ def _check_value_noise(engine: Engine, bootstrap: int) -> None:
         got, fix = "bootstrap=", "use the intervals of the likelihood"
     else:
         return
-    expected = "the exact engine alone, where each value has its own standard deviation"
+    expected = "engine='exact', if each value has its own standard deviation"
     raise InputError("observation_noise", expected=expected, got=got, fix=fix)
 
 
 def _guessed(
-    data: Any, prepare: Preparation | None, adapter: dict[str, Any]
+    data: Any, prepare: Preparation | None, adapter: dict[str, Any], *, climate: bool
 ) -> tuple[AbstractDomain, Preparation | None, dict[str, Any]]:
     """A domain for the data, as the shell guesses it, and how to prepare and read them."""
     if isinstance(data, Observed):
         return data.domain, prepare, adapter
-    if "points" in adapter:
-        domain, _ = guess_source(data, None, **adapter)
-        return domain, prepare, adapter
     stated = {name: adapter.pop(name) for name in ("variable", "time_unit") if name in adapter}
     given = dataclasses.replace(prepare or Preparation(), **stated)
-    domain, guessed = guess_source(data, given)
+    domain, guessed = guess_source(data, given, climate=climate)
     has_steps = dataclasses.replace(guessed, variable=None) != Preparation()
     return domain, guessed if has_steps or prepare or stated else None, adapter
 
@@ -363,9 +440,11 @@ def _model_from_words(model: Model | None, words: dict[str, Any]) -> Model:
     if model is None:
         return Model(**words)
     if words:
-        expected = "words in the model itself, where one is given"
+        expected = "the options inside the model"
         fix = "move it into sl.Model(...)"
-        raise InputError(next(iter(words)), expected=expected, got="a word beside model=", fix=fix)
+        raise InputError(
+            next(iter(words)), expected=expected, got=("a keyword together with model="), fix=fix
+        )
     return model
 
 
@@ -374,7 +453,7 @@ def _check_prepared(data: Any, prepare: Any, model: Model) -> None:
     ready = isinstance(data, Observed) and data.prepared is not None
     if model.forcing is not None and (ready or prepare is not None):
         expected = "data in the units of the forcing"
-        fix = "prepare the fields and the forcing alike, then fit without prepare"
+        fix = "prepare the fields and the forcing in the same way, then fit without prepare"
         raise InputError("forcing", expected=expected, got="prepare=", fix=fix)
 
 
@@ -415,7 +494,7 @@ def _number_of_modes(
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
     if model.drift == "normal" and (enough := whole_pairs(domain, n)) > n:
-        notes.append(f"a mode lacks the partner it turns into, and is biased: n_modes={enough}")
+        notes.append(f"a mode lacks its rotation partner and is biased: use n_modes={enough}")
     return n, notes
 
 
@@ -428,7 +507,7 @@ def _check_size(observed: Observed, n_modes: int, few_points: bool) -> None:
         raise DataError("n_modes", expected=expected, got=str(n_modes), fix=f"pass n_modes={half}")
     if observed.n_paths * (n_times - 1) < 3:
         expected, got = "at least three transitions", f"{observed.n_paths} paths of {n_times} times"
-        raise DataError("data", expected=expected, got=got, fix="observe longer, or more paths")
+        raise DataError("data", expected=expected, got=got, fix="use longer records or more paths")
     if not np.isfinite(span) or span <= 0:
         expected, got = "times that advance", f"a span of {span}"
         raise DataError("time", expected=expected, got=got, fix="check the time coordinate")
@@ -453,7 +532,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
         return law
     law = law.with_info(preparation=prepared.how.in_words())
     if prepared.how.is_affine:
-        note = "climatology, trend and scale count as known: no interval includes their error"
+        note = "climatology, trend and scale are treated as known: no interval includes their error"
         law = law.with_info(warnings=[*law.info.get("warnings", []), note])
     return dataclasses.replace(law, preparation=prepared)
 
@@ -464,7 +543,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
 FIT_TOGETHER = "fit old and new data together"
 
 
-@checked
+@checked()
 def update(
     law: Law,
     data: Any,
@@ -475,13 +554,13 @@ def update(
 ) -> Law:
     """Law of the old and the new paths together, without the old data.
 
-    Possible where the law was learned from complete, noise-free fields: their sufficient
-    statistics are kept in the law and add up.
+    The law must have been fitted to complete, noise-free fields: it stores their sufficient
+    statistics, which are additive.
 
     Args:
         law: learned before, by the statistics route.
         data: new paths on the same times.
-        fixed: as in `spdelaw.Model`; say it again, a law does not remember what was held.
+        fixed: as in `spdelaw.Model`; pass it again, as a law does not store it.
         priors: likewise.
         adapter: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`.
 
@@ -496,7 +575,7 @@ def update(
         expected = "a law learned from complete, noise-free fields"
         got = f"route {law.info.get('route')!r}"
         raise InputError("law", expected=expected, got=got, fix=FIT_TOGETHER)
-    raw, fixed_mean = observe(data, law.domain, law.preparation, **adapter), law.known_mean
+    raw, fixed_mean = law.observe(data, **adapter), law.known_mean
     observed = raw if fixed_mean is None else raw.less(fixed_mean)
     pairs = law.statistics.pairs is not None
     new = statistics_of(observed, law.n_modes, pairs=pairs)

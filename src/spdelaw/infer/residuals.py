@@ -58,12 +58,12 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
 # ---------- Spread of forecasts by lead
 #
 # The modes of a law forget exponentially. Weather does not: errors of forecasts over six hours are
-# larger than hourly steps promise. So the data are forecast from windows of themselves, and where
+# larger than hourly steps promise, and those over an hour are smaller. So the data are forecast
+# from windows of themselves, and where
 #
 #     f(lead) = mean of  error^2 / variance
 #
-# is clearly above one, forecasts of values have f times the variance. Bands that are too wide stay:
-# errors within the data that a law was learned from are smaller than later ones.
+# is clearly not one, forecasts of values have f times the variance.
 
 
 #: Fewest and most windows, and rows of history in each.
@@ -72,8 +72,9 @@ FEWEST_WINDOWS, MOST_WINDOWS, HISTORY = 24, 96, 24
 LONGEST, LONGEST_SHARE = 64, 1 / 12
 #: Variance, relative to the largest, of values that are certain.
 CERTAIN_SHARE = 1e-8
-#: Logarithm of a factor that matters, and standard errors that make it clear.
-LEAST_LOG_FACTOR, CLEAR_STANDARD_ERRORS = 0.2, 4.0
+#: Logarithm of a factor that matters, above one and below it, where errors within the data that a
+#: law was learned from are smaller than later ones; standard errors that make it clear.
+LEAST_LOG_FACTOR, LEAST_LOG_SHARE, CLEAR_STANDARD_ERRORS = 0.2, 0.7, 4.0
 
 
 def with_forecast_spread(law: Law, observed: Observed) -> Law:
@@ -116,14 +117,16 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     factor = np.maximum(by_window.mean(0).filled(1.0), 1e-3)
     independent = np.clip(observed.n_paths * n_times / leads, 1, len(which))
     error = by_window.std(0).filled(0.0) / factor / np.sqrt(independent)  # of the logarithm
-    if not (np.log(factor) > np.maximum(CLEAR_STANDARD_ERRORS * error, LEAST_LOG_FACTOR)).any():
+    log, clear = np.log(factor), CLEAR_STANDARD_ERRORS * error
+    is_wide = -log > np.maximum(clear, LEAST_LOG_SHARE)
+    if not (is_wide | (log > np.maximum(clear, LEAST_LOG_FACTOR))).any():
         return law
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
-    factor = np.maximum(factor, 1.0)
+    factor = np.where(is_wide, factor, np.maximum(factor, 1.0))
     note = (
-        f"errors of forecasts within the record are up to {np.sqrt(factor.max()):.2g} times what "
-        f"the modes promise, most at a lead of {ahead[factor.argmax()]:.3g}: bands of forecasts "
-        "are widened by as much"
+        f"forecast errors within the record are {np.sqrt(factor.min()):.2g} to "
+        f"{np.sqrt(factor.max()):.2g} times as large as the law predicts, most at a lead of "
+        f"{ahead[factor.argmax()]:.3g}: forecast bands are scaled accordingly"
     )
     return law.with_info(
         forecast_spread={"leads": ahead.tolist(), "factors": factor.tolist()},

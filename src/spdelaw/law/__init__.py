@@ -5,7 +5,7 @@ from spdelaw.law.io import load
 from spdelaw.law.law import Law, register_accessor
 from spdelaw.law.likelihood import Numbers
 from spdelaw.law.parameters import Quantity, parameters_dataset
-from spdelaw.law.prediction import chaos_posterior
+from spdelaw.law.prediction import chaos_posterior, sample_chaos
 from spdelaw.law.provenance import Provenance
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "register_accessor",
     "relative_l2",
     "rmse",
+    "sample_chaos",
 ]

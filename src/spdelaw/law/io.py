@@ -45,6 +45,8 @@ COORDINATES = {
     "covariance": ("coordinate", "coordinate_2"),
     "jacobian": ("number", "coordinate"),
     "stationary_variance": ("mode", "end"),
+    "mean_given": ("state", "state_2"),
+    "mean_slopes": ("state", "coordinate"),
 }
 
 
@@ -87,9 +89,8 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
     arguments["initial"] = InitialState(**d["initial"])
     if "coordinates" in d:
         parts = d["coordinates"]
-        more = (parts.get(name) for name in ("jacobian", "stationary_variance"))
-        given = (d["coordinate_names"], parts["estimate"], parts["covariance"])
-        arguments["coordinates"] = coordinates_dataset(*given, *more)
+        tables = (parts.get(name) for name in COORDINATES)
+        arguments["coordinates"] = coordinates_dataset(d["coordinate_names"], *tables)
     if "statistics" in d:
         pairs = d["statistics"].pop("pairs", None)
         pairs = None if pairs is None else PairSums(**pairs)
@@ -144,9 +145,10 @@ def _with_arrays(plain: dict[str, Any], arrays: dict[str, Array]) -> dict[str, A
 def coordinates_dataset(names: Any, *tables: Array | None) -> xr.Dataset:
     """Unconstrained coordinates of a fit with their joint covariance.
 
-    ``tables`` are those of `COORDINATES`, the last two of which may be None: the derivative of all
-    numbers of drift and noise, flattened, by the coordinates; and both ends of the interval of the
-    stationary variance of each mode, (N, 2).
+    ``tables`` are those of `COORDINATES`, all but two of which may be None: the derivative of all
+    numbers of drift and noise, flattened, by the coordinates; both ends of the interval of the
+    stationary variance of each mode, (N, 2); the covariance of the mean given the coordinates, and
+    its derivative by them.
     """
     pairs = zip(COORDINATES.items(), tables, strict=False)
     variables = {name: (dims, table) for (name, dims), table in pairs if table is not None}
@@ -269,7 +271,7 @@ LINEAR_TABLES = (("eigenvalue", "noise_variance"), ("drift", "noise_covariance")
 INITIAL_KINDS = ("deterministic", "gaussian", "stationary")
 
 
-@checked
+@checked()
 def load(path: str | Path) -> Law:
     """Load a law that `Law.save` wrote.
 

@@ -13,6 +13,7 @@ import xarray as xr
 
 from spdelaw.checks import checked
 from spdelaw.data.clock import has_dates
+from spdelaw.data.io.sources import is_labelled
 from spdelaw.data.observed import Observed
 from spdelaw.data.prepare import Prepared
 from spdelaw.domains.base import AbstractDomain, table_html
@@ -209,10 +210,10 @@ Array = np.ndarray
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Law:
-    """Law of a field, learned from data: dynamics of its modes, initial state, noise.
+    """Law of a field, estimated from data: dynamics of its modes, initial state, noise.
 
-    Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
-    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are observed with
+    `spdelaw.fit` returns it. The coefficients of the domain's eigenfunctions follow ``dynamics``,
+    for linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are observed with
     white noise.
 
     Attributes:
@@ -220,24 +221,24 @@ class Law:
         n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
-            Where the data have units, the attribute ``units`` follows from them.
-            Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
-            Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
-            ``mode_2`` instead of the first two.
-        dynamics: what all modes do in time, a known forcing included.
+            The attribute ``units`` is set if the data have units. Laws with a mean have ``mean``;
+            their ``initial_mean`` is that of the deviation from it. Laws of coupled modes have
+            ``drift`` and ``noise_covariance`` over ``mode`` and ``mode_2`` instead of the first
+            two.
+        dynamics: dynamics of all modes, including a known forcing.
         initial: law of all modes at the first time.
         observation_variance: of the noise, one number, or one per point.
-        times, points: where the data were, the defaults for `sample`.
+        times, points: those of the data, the defaults of `sample`.
         unresolved_variance: mean square of the field beyond the modes.
         info: engine, route, timings, convergence, warnings; a record and a mapping.
-        coordinates: what was estimated, with its covariance.
-        statistics: sums over the data, with which `spdelaw.update` goes on.
+        coordinates: the estimated parameters, with their covariance.
+        statistics: sums over the data, which `spdelaw.update` needs.
         rest: memory of the residual, where the fit detected it; used by
             `reconstruct` and `forecast`, not by `log_likelihood`.
-        preparation: what was done to the data first. Data that come in are prepared likewise;
-            `sample`, `reconstruct` and `forecast` come back in the units of the data.
-        offset: part of a known mean that lies outside the modes, at the points of the data: off the
-            data that come in, in what goes out. None without.
+        preparation: preparation of the training data. New data are prepared in the same way;
+            results of `sample`, `reconstruct` and `forecast` are in the units of the data.
+        offset: part of a known mean outside the modes, at the points of the data: subtracted from
+            new data and added to results; or None.
     """
 
     domain: AbstractDomain
@@ -281,14 +282,14 @@ class Law:
 
     @property
     def residual(self) -> White | AR1:
-        """Model of what the modes do not explain: with memory per point, or white."""
+        """Model of the residual outside the modes: with memory per point, or white."""
         if self.rest is not None:
             return self.rest
         return White(self.unresolved_variance, self.observation_variance)
 
     @property
     def linear(self) -> Linear:
-        """The dynamics, or `InputError` where they are not linear."""
+        """The dynamics, or `InputError` if they are not linear."""
         if isinstance(self.dynamics, Linear):
             return self.dynamics
         expected = "a linear law, for what is defined by its drift and its noise"
@@ -297,7 +298,7 @@ class Law:
 
     @property
     def forcing(self) -> Forcing | None:
-        """Known forcing under which the data arose, of a linear law."""
+        """Known forcing of a linear law."""
         return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
@@ -312,7 +313,7 @@ class Law:
 
     @property
     def equation(self) -> SpectralSPDE:
-        """The learned linear equation, nuisance modes included, to simulate or to compare."""
+        """The estimated linear equation, including nuisance modes."""
         d = self.linear
         return SpectralSPDE(
             self.domain,
@@ -347,15 +348,20 @@ class Law:
         return self.without_preparation_and_mean
 
     def with_info(self, **entries: Any) -> Law:
-        """The same law with more, or other, entries in its provenance."""
+        """The same law with new or replaced entries in its provenance."""
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
-    def observe(self, data: Any) -> Observed:
-        """Data prepared for this law, once: pass the result to several methods of the law.
+    def observe(self, data: Any, **adapter: Any) -> Observed:
+        """Prepare data for this law once, to pass the result to several of its methods.
 
-        Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
+        The result is canonical, prepared like the training data, on their clock. Lazy data stay
+        lazy.
+
+        Args:
+            data: fields in any form that `spdelaw.fit` takes.
+            adapter: ``times`` and ``points`` of a bare array, ``variable``, ``time_unit``.
         """
-        return prepare_for_law(self, data)
+        return prepare_for_law(self, data, **adapter)
 
     def prepared(self, data: Any) -> xr.DataArray:
         """Fields of `observe`, less the mean of the law and its response to a forcing."""
@@ -363,7 +369,7 @@ class Law:
 
     # -- new paths, and data under the law ----------------------------------------------
 
-    @checked
+    @checked()
     def sample(
         self,
         n_paths: int,
@@ -381,79 +387,97 @@ class Law:
             times: by default those of the data; dates where the data had dates.
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
-            observation_noise: add the learned noise to each value.
+            observation_noise: add the estimated noise to each value.
             chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
-                `spdelaw.write` to have more of them than memory holds.
+                `spdelaw.write` if it is larger than memory.
         """
         return prediction.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
-    def log_likelihood(self, data: Any) -> xr.DataArray:
+    def log_likelihood(self, data: Any, **adapter: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
 
-        ``attrs["of"]`` names the numbers: "values", with what lies outside the modes as white
-        noise of the learned variance; or "coefficients", where a law without any noise gives
-        values no density. ``attrs["count"]`` is how many.
+        ``attrs["of"]`` names the values: "values", with the residual outside the modes as white
+        noise of the estimated variance; or "coefficients", if the law has no noise and values have
+        no density. ``attrs["count"]`` is how many. ``adapter``: as of `observe`.
         """
-        return likelihood.log_likelihood(self, data)
+        return likelihood.log_likelihood(self, self.observe(data, **adapter) if adapter else data)
 
-    @checked
+    @checked()
     def reconstruct(
-        self, data: Any, grid: Any = None, *, parameter_draws: int = 0, seed: int = 0
+        self,
+        data: Any,
+        grid: Any = None,
+        *,
+        parameter_draws: int = 0,
+        seed: int = 0,
+        **adapter: Any,
     ) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean``, ``std``, ``std_field``.
 
-        ``std`` is of a value that would be observed: ``mean +- 1.96 std`` holds 95 % of them.
-        ``std_field`` is of the field without observation noise. Dims (path, time, x). The noise of
-        a value that the law does not know is the mean of those it knows: at points beside those
-        where it was learned point by point, and where each value came with its own.
+        ``std`` is the standard deviation of an observed value: ``mean +- 1.96 std`` contains 95 %
+        of them. ``std_field`` is that of the field without observation noise. Dims (path, time, x).
+        At points without an estimated or known noise, the mean noise of the others is used.
 
         Args:
-            data: fields; NaN marks what is missing.
-            grid: where to reconstruct, by default the points of the data.
-            parameter_draws: laws drawn around this one, so that both deviations include the
-                uncertainty of its parameters; 0 leaves that out.
+            data: fields in any form that `spdelaw.fit` takes; NaN marks what is missing.
+            grid: points of the result, by default those of the data. At new points the climatology
+                of a preparation comes from its neighbours, and ``std`` includes the uncertainty of
+                that.
+            parameter_draws: number of draws of the parameters, whose uncertainty ``std`` and
+                ``std_field`` then include; 0 ignores it.
             seed: of those draws.
+            adapter: ``times`` and ``points`` of a bare array, as of `observe`.
         """
-        return prediction.reconstruct(self, self.observe(data), grid, parameter_draws, seed)
+        observed = self.observe(data, **adapter)
+        return prediction.reconstruct(self, observed, grid, parameter_draws, seed)
 
-    @checked
+    @checked()
     def forecast(
         self,
         history: Any,
-        times: Any = None,
+        at: Any = None,
         *,
         steps: int | None = None,
         n_samples: int = 0,
         seed: int = 0,
         grid: Any = None,
         parameter_draws: int = 0,
+        times: Any = None,
+        **adapter: Any,
     ) -> xr.Dataset:
         """Field at further times given a history, with the variables of `reconstruct`.
 
-        On request, ``sample`` has draws of the field without observation noise.
+        ``n_samples`` adds ``sample``, draws of the field without observation noise. All variables
+        include the error of an estimated mean.
 
         Args:
-            history: fields up to now, with or without gaps.
-            times: increasing times, or dates where the data had dates; those within the history
-                are smoothed, not predicted.
-            steps: in place of times, how many steps of the history to go on by; of monthly data
-                these are calendar months.
+            history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.
+            at: increasing times, or dates where the data had dates; times within the history are
+                smoothed.
+            steps: instead of ``at``, number of steps of the history to forecast; calendar months
+                for monthly data.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
-            grid: where to predict, by default the points of the history.
-            parameter_draws: laws drawn around this one, so that bands and samples include
-                the uncertainty of its parameters (20 are enough for a band); 0 leaves that out.
+            grid: points of the forecast, by default those of the history; at new points as in
+                `reconstruct`.
+            parameter_draws: number of draws of the parameters, whose uncertainty the result then
+                includes (20 are enough for a band); 0 ignores it.
+            times: of a history that is a bare array, with ``points``; of labelled data, the same
+                as ``at``.
+            adapter: ``points`` of a bare array, and others as of `observe`.
         """
-        observed, n_samples = self.observe(history), n_samples
-        requested_times = check_times(forecast_times(self, observed.fields, times, steps))
-        dated = observed.dated if times is None else has_dates(times)
+        if times is not None and at is None and is_labelled(history):
+            at, times = times, None
+        observed = self.observe(history, **adapter | ({} if times is None else {"times": times}))
+        requested_times = check_times(forecast_times(self, observed.fields, at, steps))
+        dated = observed.dated if at is None else has_dates(at)
 
         def predict(law: Law, n: int) -> xr.Dataset:
             return prediction.predict(law, observed, grid, dated, requested_times, (n, seed))
 
         return over_parameters(self, parameter_draws, seed, n_samples, predict)
 
-    @checked
+    @checked()
     def kl_divergence(self, other: Law | SpectralSPDE, times: Any = None) -> float:
         """``KL(other || self)`` per path on the reported modes, in nats.
 
@@ -480,7 +504,7 @@ class Law:
 
         ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
         ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
-        mode coefficients. The period of a mode that does not turn is infinite.
+        mode coefficients. The period of a mode that does not rotate is infinite.
 
         Example:
             >>> import spdelaw as sl
@@ -501,7 +525,7 @@ class Law:
         return derived.stationary_covariance(self)
 
     def optimal_growth(self, times: Any) -> xr.Dataset:
-        """Most that the energy of a pattern grows over lead times, without noise.
+        """Largest growth of the energy of a pattern over lead times, without noise.
 
         ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
         ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
@@ -527,14 +551,13 @@ class Law:
 
     # -- people and files ---------------------------------------------------------------
 
-    @checked
+    @checked()
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the law to a directory.
 
         Args:
             path: directory, such as "heat.law".
-            overwrite: whether a law of this name may be replaced; the old one stays until the new
-                one is complete.
+            overwrite: whether to replace an existing law, after the new one is complete.
         """
         from spdelaw.law.io import write_law  # reading builds laws
 
@@ -547,15 +570,15 @@ class Law:
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
-        ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
-        ones a column ``term``.
+        ``mode`` is missing for parameters without a mode; for an observation noise per point it is
+        the number of the point. Laws with matrices have a column ``mode_2``, semilinear ones a
+        column ``term``.
         """
         return parameters.to_pandas(self.parameters)
 
-    @checked
+    @checked()
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
-        """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
+        """Draws of the parameters from their asymptotic distribution as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)
 
     def __repr__(self) -> str:

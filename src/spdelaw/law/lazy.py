@@ -15,12 +15,14 @@ from spdelaw.data.fields import LARGEST_VALUE, check_values
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
 from spdelaw.law.observations import (
+    ErrorsByMean,
     blocks_of,
     modes_at,
     moments_dataset,
     noisy_state_space,
     spread_factors,
     target,
+    times_ahead,
     to_user,
     weights_of,
     with_initial_state,
@@ -226,11 +228,12 @@ def _expand_moments(
 ) -> xr.Dataset:
     """Mean and deviation of ``Phi c_t`` in the units and under the names of the data."""
     mean, variance = np.empty((2, 1, len(times), len(places.points)))
-    write_moments(states, modes_at(law, places), np.arange(1), mean, variance)
+    basis, ahead = modes_at(law, places), times_ahead(*rows, times)
+    write_moments(states, basis, np.arange(1), mean, variance)
     coords = {"path": labels["path"].values, "time": times}
-    variance += law.unresolved_variance  # a residual with memory is not lazy
-    factor = spread_factors(law, *rows, times)
-    result = moments_dataset(law, mean, variance, places, coords, factor)
+    # A residual with memory is not lazy.
+    variance += law.unresolved_variance + ErrorsByMean.of(law, basis, ahead).variance
+    result = moments_dataset(law, mean, variance, places, coords, spread_factors(law, ahead))
     return to_user(law, result, dated, labels if is_at_data else None)
 
 

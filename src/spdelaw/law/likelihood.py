@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
+from spdelaw.data.fields import LARGEST_VALUE, check_values
 from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError
@@ -75,8 +76,8 @@ def log_likelihood(law: Law, data: Any) -> xr.DataArray:
     observed = subtract_mean_and_forcing(law, data)
     if in_paths(observed):
         bare = law.without_preparation_and_mean
-        blocks = (log_likelihood(bare, block.in_memory()) for block in observed.blocks())
-        return _concatenate_paths(list(blocks))
+        in_memory = (block.in_memory(may_be_empty=True) for block in observed.blocks())
+        return _concatenate_paths([log_likelihood(bare, block) for block in in_memory], observed)
     lazy = in_parts(law, observed)
     observed = with_initial_state(law, observed, lazy).at_observed_points()
     weights, floor = weights_of(law, observed), variance_floor(law, observed)
@@ -89,11 +90,13 @@ def log_likelihood(law: Law, data: Any) -> xr.DataArray:
     return xr.DataArray(values, {"path": observed.fields["path"]}, ("path",), attrs=attrs)
 
 
-def _concatenate_paths(blocks: list[xr.DataArray]) -> xr.DataArray:
+def _concatenate_paths(blocks: list[xr.DataArray], observed: Observed) -> xr.DataArray:
     """Log densities of blocks of paths, which are of the same kind of numbers, as one."""
-    kinds = {block.attrs["of"] for block in blocks}
+    kinds = {block.attrs["of"] for block in blocks if block.attrs["count"]}
+    if not kinds:
+        check_values(observed.fields, LARGEST_VALUE)  # all values are missing
     if len(kinds) > 1:
-        expected = "paths whose numbers have a density alike"
+        expected = "paths with log-likelihoods of the same kind"
         fix = "load the data first: data.load()"
         raise DataError("data", expected=expected, got=" and ".join(sorted(kinds)), fix=fix)
     count = sum(block.attrs["count"] for block in blocks)

@@ -10,11 +10,13 @@ import xarray as xr
 
 from spdelaw.checks import whole
 from spdelaw.data.clock import from_dates, go_on, has_dates, on_clock, step_of, to_dates
+from spdelaw.data.io.sources import columns_of, labelled
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import restore_names
 from spdelaw.domains.places import Places, places_of_fields
 from spdelaw.domains.products import Products
 from spdelaw.errors import DataError, InputError
+from spdelaw.law.parameters import coordinate_root
 from spdelaw.law.residuals import same_points
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
@@ -64,11 +66,19 @@ def _to_data_units(law: Law, result: xr.Dataset, dated: bool) -> xr.Dataset:
     time = result["time"]
     if law.preparation is not None and law.preparation.how.is_affine:
         places = places_of_fields(next(iter(result.data_vars.values())), law.domain.dims)
-        offset, scale = law.preparation.affine(time.values, places.points)
+        offset, scale, error = law.preparation.affine_anywhere(
+            time.values, places.points, law.domain.dims
+        )
         by_point = xr.DataArray(places.unflatten(scale), dims=places.dims)
-        by_time = xr.DataArray(places.unflatten(offset), dims=("time", *places.dims))
+        by_time, of_offset = (
+            xr.DataArray(places.unflatten(x), dims=("time", *places.dims)) for x in (offset, error)
+        )
         for name in result.data_vars:
-            values = result[name] * by_point + (0.0 if name in DEVIATIONS else by_time)
+            values = result[name] * by_point
+            if name not in DEVIATIONS:
+                values = values + by_time
+            elif error.any():
+                values = (values**2 + of_offset**2) ** 0.5
             result[name] = values.transpose(*result[name].dims)
     if dated:
         dates = to_dates(time.values, clock)
@@ -324,9 +334,11 @@ VARIANCE_FLOOR = 1e-10
 FEW_POINTS_FACTOR = 100.0
 
 
-def prepare_for_law(law: Law, data: Any) -> Observed:
+def prepare_for_law(law: Law, data: Any, **adapter: Any) -> Observed:
     """Data in canonical form, prepared as for the law and on its clock; lazy ones stay so."""
-    observed = observe(data, law.domain, law.preparation)
+    columns = columns_of(law.info.get("labels", {}))
+    data, adapter = labelled(data, law.domain.dims, columns, **adapter)
+    observed = observe(data, law.domain, law.preparation, **adapter)
     fields = on_clock(observed.fields, law.info.get("time", {}))
     return observed if fields is observed.fields else observed.holding(fields)
 
@@ -477,18 +489,73 @@ def noise_at(law: Law, points: Array) -> Array:
     return np.asarray(law.residual.at_points(law.points, points).white)
 
 
-def spread_factors(law: Law, has_values: Array, clock: Array, times: Any) -> Array | float:
-    """Factors of the variance of values at times after the last observed one; (P, T, 1).
+def times_ahead(has_values: Array, clock: Array, times: Any) -> Array:
+    """How long after the last observed row of its path each time is, zero before; (P, T).
+
+    ``has_values`` (P, T) are the observed rows, at the times ``clock``.
+    """
+    first = np.broadcast_to(clock, has_values.shape)[:, :1]
+    last = np.where(has_values, clock, first).max(1, keepdims=True)
+    return np.nan_to_num(np.maximum(np.asarray(times) - last, 0.0))  # padding has no time
+
+
+def spread_factors(law: Law, ahead: Array) -> Array | float:
+    """Factors of the variance of values by the time since the last observed one; (P, T, 1).
 
     The law has them by lead where its forecasts of its data had other errors than their variance.
-    ``has_values`` (P, T) are the observed rows, at the times ``clock``.
     """
     spread = law.info.get("forecast_spread")
     if spread is None:
         return 1.0
-    last = np.where(has_values, clock, -np.inf).max(1, keepdims=True)
-    ahead, at = np.nan_to_num(np.asarray(times) - last), [0.0, *spread["leads"]]
-    return np.interp(ahead, at, [1.0, *spread["factors"]])[..., None]
+    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *spread["factors"]])[..., None]
+
+
+class ErrorsByMean(NamedTuple):
+    """What errors of the mean do to forecasts over the time h.
+
+    Given the other parameters x the mean m has the covariance C, and follows them by
+    ``S = dm/dx``. The data determine the pull ``Lambda (m - c)`` at observed states c better than
+    each of its factors, so that errors by x grow from the second order of h on:
+
+        Phi (1 - F) C^(1/2),    Phi (1 - F - h Lambda F) S Cov(x)^(1/2),    F = e^(-Lambda h).
+
+    Attributes:
+        by_lead: both side by side, (lead, M, N + free).
+        which: lead of each path and time, (P, T).
+    """
+
+    by_lead: Array
+    which: Array
+
+    @classmethod
+    def of(cls, law: Law, basis: Array, ahead: Array) -> ErrorsByMean:
+        """At times ``ahead`` (P, T) of the data; zero without an estimated mean."""
+        table = law.coordinates
+        if table is None or "mean_given" not in table:
+            ahead = 0.0 * ahead
+        leads, which = np.unique(ahead, return_inverse=True)
+        if table is None or not leads.any():
+            return cls(np.zeros((1, len(basis), 0)), which.reshape(ahead.shape))
+        drift = operators.as_matrix(law.linear.drift)
+        factor = law.linear.over(leads, 0.0 * leads).factor
+        factor = factor if factor.ndim == 3 else operators.embed(factor)
+        left = np.eye(len(drift)) - factor
+        by_mean = left @ operators.root(table["mean_given"].values)
+        if "mean_slopes" in table:
+            follows = table["mean_slopes"].values @ coordinate_root(table["covariance"].values)
+            by_others = (left - leads[:, None, None] * drift @ factor) @ follows
+            by_mean = np.concatenate([by_mean, by_others], -1)
+        return cls(basis @ by_mean, which.reshape(ahead.shape))
+
+    @property
+    def variance(self) -> Array:
+        """Variance that they add; (P, T, M)."""
+        return np.asarray((self.by_lead**2).sum(-1)[self.which])
+
+    def draw(self, generator: np.random.Generator) -> Array:
+        """One error of the mean in all forecasts; (P, T, M)."""
+        z = generator.standard_normal(self.by_lead.shape[-1])
+        return np.asarray((self.by_lead @ z)[self.which])
 
 
 def moments_dataset(

@@ -212,6 +212,8 @@ def to_arviz(parameters: xr.Dataset, n_draws: int, seed: int) -> Any:
 # which keeps them positive, other drifts as they are, as far as they stay stable. Over K such laws
 #
 #     mean = mean of m_k,      variance = mean of v_k + variance of m_k.
+#
+# An estimated mean follows the parameters; its error given these is in every prediction.
 
 
 #: Largest change of a logarithm that the data do not determine: a factor of 20.
@@ -255,39 +257,38 @@ def _draw_laws(law: Law, n_draws: int, seed: int) -> Iterator[Law]:
     """Laws on both sides of the learned one."""
     table = law.coordinates
     if not isinstance(law.dynamics, Linear) or table is None or "jacobian" not in table:
-        expected = "a linear law that knows how well its parameters are known"
+        expected = "a linear law with the covariance of its parameters"
         got = f"a law of the engine {law.info.engine!r}"
         fix = "fit with engine='exact', or leave parameter_draws out"
         raise InputError("parameter_draws", expected=expected, got=got, fix=fix)
     generator = np.random.default_rng([seed, 2])
     columns = coordinate_root(table["covariance"].values)
-    errors = np.zeros(law.dynamics.n_modes)  # of the mean; nuisance modes have none
-    if "mean" in law.parameters:
-        mean_errors = law.parameters["mean"].sel(statistic="stderr").values
-        errors[: law.n_modes] = np.nan_to_num(mean_errors)
     for k in range(n_draws):
         side = (-1.0) ** k
         if side > 0:
             change = columns @ generator.standard_normal(columns.shape[1])
-            shift = errors * generator.standard_normal(len(errors))
-        yield _perturbed_law(law, side * change, side * shift)
+        yield _perturbed_law(law, side * change)
 
 
-def _perturbed_law(law: Law, change: Array, shift: Array) -> Law:
+def _perturbed_law(law: Law, change: Array) -> Law:
     linear, table = law.linear, cast("xr.Dataset", law.coordinates)
     rows = table["jacobian"].values @ change
     drift = _perturbed_drift(linear.drift, rows[: linear.drift.size].reshape(linear.drift.shape))
     noise = _perturbed_covariance(
         linear.noise, rows[linear.drift.size :].reshape(linear.noise.shape)
     )
-    mean = None if linear.mean is None else linear.mean + shift
     initial, names = law.initial, list(table["coordinate"].values)
     if initial.kind == "stationary":
         initial = initial._replace(covariance=operators.stationary_covariance(drift, noise))
     r = law.observation_variance
     if "observation_std" in names:
         r = r * np.exp(2.0 * _clip_log_change(change[names.index("observation_std")]))
+    mean = linear.mean
+    if mean is not None and "mean_slopes" in table:
+        mean = mean + table["mean_slopes"].values @ change
+        table = table.drop_vars("mean_slopes")  # it follows the other parameters here
     dynamics = dataclasses.replace(linear, drift=drift, noise=noise, mean=mean)
+    law = dataclasses.replace(law, coordinates=table)
     return dataclasses.replace(law, dynamics=dynamics, initial=initial, observation_variance=r)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.chaos.posterior import ChaosModel, chaos_latents
+from spdelaw.chaos.laplace import chaos_equation, expand_equation, laplace_posterior
+from spdelaw.chaos.posterior import TAILS, ChaosModel, chaos_latents
+from spdelaw.checks import one_of, whole
 from spdelaw.data.clock import extended_clocks, has_dates
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError
 from spdelaw.law.lazy import by_paths, in_parts, in_paths, moments_of_record, observed_by_any
 from spdelaw.law.observations import (
+    ErrorsByMean,
     draw_paths,
     less_response,
     modes_at,
@@ -26,6 +30,7 @@ from spdelaw.law.observations import (
     smooth_fields,
     spread_factors,
     target,
+    times_ahead,
     to_clock,
     to_user,
     weights_of,
@@ -36,9 +41,10 @@ from spdelaw.law.residuals import Grid, White, on_points, same_points
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.paths import simulate
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.specification import check_times
 from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.collapse import collapse
+from spdelaw.statespace.collapse import Collapsed, collapse
 
 if TYPE_CHECKING:
     from spdelaw.law.law import Law
@@ -53,23 +59,31 @@ DEFAULT_N_TIME = 16
 
 
 def chaos_posterior(
-    law: Law, data: Any, *, n_time: int | None = None, tail: Any = None
+    law: Law, data: Any, *, n_time: int | None = None, tail: Any = None, order: int | None = None
 ) -> xr.Dataset:
-    """Exact posterior of the initial state and the chaos coordinates of each path.
+    """Posterior of the initial state and the chaos coordinates of each path.
 
-    ``c_n(t) = e^(-lambda_n t) z0_n + sum_{k <= K} sqrt(q_n) psi_k(t; lambda_n) xi_kn (+ tail)``
-    given the observed fields: what the paper's encoder approximates (section 2.6).
+    For a linear law ``c_n(t) = e^(-lambda_n t) z0_n + sum_{k <= K} sqrt(q_n) psi_k(t; lambda_n)
+    xi_kn (+ tail)`` given the observed fields, which is what the paper's encoder approximates
+    (section 2.6). The posterior is exact, and orders above the first are zero.
+
+    For a law with terms, or with noise that depends on the state, ``c(t) = sum_alpha u_alpha(t)
+    xi_alpha (+ tail)`` up to the order. The result is the mode and its Gaussian approximation
+    (Gauss-Newton, Laplace).
 
     Args:
         law: of any engine.
         data: fields (path, time, x); NaN is missing.
         n_time: K, by default that of the fit, or 16.
         tail: "modelled" or "dropped", by default that of the fit, or "modelled".
+        order: largest order, by default that of the fit, or 1.
 
     Returns:
         Dataset with ``xi_mean``, ``xi_std`` over (path, k, mode), ``z0_mean``, ``z0_std`` over
         (path, mode), and ``reconstruct_truncated`` over (path, time, x), the field of the mean
-        coordinates without the tail. `Law.reconstruct` gives the field with it.
+        coordinates without the tail. `Law.reconstruct` gives the field with it. Where a law has
+        other operators than modes the dim of the coordinates is ``noise``. Nonlinear laws have
+        ``converged`` over path.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -78,7 +92,8 @@ def chaos_posterior(
         >>> dict(chaos_posterior(law, data)["xi_mean"].sizes)
         {'path': 20, 'k': 4, 'mode': 2}
     """
-    if law.linear.forcing is not None or law.linear.season is not None:
+    is_nonlinear = isinstance(law.dynamics, Reacting)
+    if not is_nonlinear and (law.linear.forcing is not None or law.linear.season is not None):
         expected = "a law whose drift and noise do not change in time"
         got = "one with a forcing or with seasons"
         raise InputError("law", expected=expected, got=got, fix="use law.reconstruct(data)")
@@ -86,33 +101,124 @@ def chaos_posterior(
     if observed.times.ndim == 2:
         got, fix = "times of each path's own", "pass the paths one at a time with .isel(path=[i])"
         raise DataError("data", expected="one clock for all paths", got=got, fix=fix)
-    weights = weights_of(law, observed)
-    space, factor = with_noise_factor(noisy_state_space(law, observed))
     model = ChaosModel(
         n_time if n_time is not None else law.info.get("n_time", DEFAULT_N_TIME),
         max(float(np.ptp(observed.times)), law.info.get("horizon", 0.0)),
         tail if tail is not None else law.info.get("tail", "modelled"),
-        factor,
     )
+    p = whole("order", order if order is not None else law.info.get("order", 1), 1)
+    space, weights = noisy_state_space(law, observed), weights_of(law, observed)
     collapsed = collapse(observed.values, observed.times, modes_at(law, observed.places), weights)
-    basis, (n_paths, n_times) = modes_at(law, places), observed.values.shape[:2]
-    xi, xi_std = np.empty((2, n_paths, model.n_time, space.n_modes))
-    z0, z0_std = np.empty((2, n_paths, space.n_modes))
-    truncated = np.empty((n_paths, n_times, len(basis)))
-    for latents in chaos_latents(collapsed, space, model):
-        xi[latents.paths], xi_std[latents.paths] = latents.mean.transpose(2, 0, 1), latents.std
-        z0[latents.paths], z0_std[latents.paths] = latents.initial_mean.T, latents.initial_std
-        truncated[latents.paths] = latents.coefficients.transpose(2, 0, 1) @ basis.T
-    if law.linear.mean is not None:
+    each = (
+        _nonlinear_latents(space, collapsed, observed.times, model, p)
+        if is_nonlinear
+        else _linear_latents(space, collapsed, model)
+    )
+    parts = [np.concatenate(x) for x in zip(*each, strict=True)]
+    z0, z0_std, xi, xi_std, states, converged = (x[np.argsort(parts[0])] for x in parts[1:])
+    basis = modes_at(law, places)
+    truncated = states @ basis.T
+    if not is_nonlinear and law.linear.mean is not None:
         truncated = truncated + basis @ law.linear.mean
-    result = latents_dataset(observed.fields["path"].values, z0, z0_std, xi, xi_std, "mode")
+    noise = "mode" if xi.shape[2] == z0.shape[1] else "noise"
+    result = latents_dataset(observed.fields["path"].values, z0, z0_std, xi, xi_std, noise)
     result["reconstruct_truncated"] = (
         ("path", "time", *places.dims),
         places.unflatten(truncated),
     )
-    coords = {"time": observed.fields["time"].values, **places.coords}
     attrs = {"n_time": model.n_time, "tail": model.tail, "horizon": model.horizon}
+    if is_nonlinear:
+        result["converged"], attrs["order"] = ("path", converged), p
+    coords = {"time": observed.fields["time"].values, **places.coords}
     return result.assign_coords(coords).assign_attrs(attrs)
+
+
+#: Paths (P,), initial states and deviations (P, N), coordinates and deviations (P, K, L), truncated
+#: coefficients (P, T, N), and whether a search ended (P,).
+PathLatents = tuple[Array, ...]
+
+
+def _linear_latents(
+    space: StateSpace, collapsed: Collapsed, model: ChaosModel
+) -> Iterator[PathLatents]:
+    space, factor = with_noise_factor(space)
+    for one in chaos_latents(collapsed, space, dataclasses.replace(model, noise_factor=factor)):
+        mean, states = one.mean.transpose(2, 0, 1), one.coefficients.transpose(2, 0, 1)
+        z0, n = one.initial_mean.T, len(one.paths)
+        stds = (np.broadcast_to(x, (n, *x.shape)) for x in (one.initial_std, one.std))
+        z0_std, std = stds
+        yield one.paths, z0, z0_std, mean, std, states, np.ones(n, bool)
+
+
+def _nonlinear_latents(
+    space: StateSpace, collapsed: Collapsed, times: Array, model: ChaosModel, order: int
+) -> Iterator[PathLatents]:
+    equation = chaos_equation(space.dynamics, space.initial)  # type: ignore[arg-type]
+    settings = model.n_time, order, model.horizon, model.tail
+    expansion = expand_equation(equation, times - times[0], *settings)
+    n, n_noise = len(space.initial.mean), len(equation.couplings)
+    for one in laplace_posterior(collapsed, expansion, float(space.observation_variance)):
+        z0 = np.broadcast_to(space.initial.mean, (len(one.paths), n))
+        z0_std = np.zeros_like(z0)
+        if expansion.std is not None:
+            z0 = z0 + expansion.std * one.mean[:, -1, :n]
+            z0_std = expansion.std * one.std[:, -1, :n]
+        at = np.s_[:, : model.n_time, :n_noise]
+        yield one.paths, z0, z0_std, one.mean[at], one.std[at], one.states, one.converged
+
+
+def sample_chaos(
+    law: Law,
+    n_paths: int,
+    times: Any = None,
+    *,
+    n_time: int | None = None,
+    order: int | None = None,
+    tail: str = "modelled",
+    seed: int = 0,
+) -> xr.DataArray:
+    """Paths of the truncated expansion of a nonlinear law, with the tail as Gaussian noise.
+
+    Mean and covariance are those of the equation where the drift is linear; higher moments are
+    those of the order. `Law.sample` integrates the equation itself.
+
+    Args:
+        law: with terms, or with noise that depends on the state.
+        n_paths: how many.
+        times: by default those of the data that the law was learned from.
+        n_time: K, by default that of the fit, or 16.
+        order: largest order, by default that of the fit, or 1.
+        tail: "modelled" or "dropped".
+        seed: of the draws.
+    """
+    if not isinstance(law.dynamics, Reacting):
+        expected, got = "a law with terms or with noise that depends on the state", "a linear law"
+        raise InputError("law", expected=expected, got=got, fix="use law.sample(n_paths)")
+    t = law.times if times is None else check_times(to_clock(law, times))
+    ages = t - float(law.times[0])
+    _check_not_before(0.0, ages)
+    expansion = expand_equation(
+        chaos_equation(law.dynamics, law.initial),
+        ages,
+        n_time if n_time is not None else law.info.get("n_time", DEFAULT_N_TIME),
+        whole("order", order if order is not None else law.info.get("order", 1), 1),
+        max(float(ages[-1]), law.info.get("horizon", 0.0)),
+        one_of("tail", tail, TAILS),
+    )
+    generator = np.random.default_rng(seed)
+    count = whole("n_paths", n_paths, 1)
+    states = expansion.states(
+        generator.standard_normal((count, *expansion.indices.degrees.shape[1:]))
+    )
+    size = states[0].size
+    if tail == "modelled":
+        root = operators.root(expansion.tail.reshape(size, size))
+        states = states + (generator.standard_normal((count, size)) @ root).reshape(states.shape)
+    places = law.domain.places(law.points)
+    values = places.unflatten(states @ modes_at(law, places).T)
+    coords = {"path": np.arange(count), "time": t, **places.coords}
+    fields = xr.DataArray(values, coords, ("path", "time", *places.dims), name="field")
+    return to_user(law, fields.to_dataset(), has_dates(times))["field"]
 
 
 def latents_dataset(
@@ -147,8 +253,10 @@ def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
                 "law",
                 expected="modes that only the noise couples, for chaos coordinates",
                 got=f"modes that the {what} couples",
-                fix="fit with drift='diagonal' and initial='deterministic'; Law.reconstruct takes "
-                "any law",
+                fix=(
+                    "fit with drift='diagonal' and initial='deterministic'; Law.reconstruct "
+                    "accepts any law"
+                ),
             )
     dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
     initial = space.initial._replace(covariance=operators.diagonal(spread))
@@ -293,10 +401,12 @@ def _predict_in_memory(
         mean, variance = (np.take_along_axis(moments, rows, axis=1) for moments in (mean, variance))
     has_values = np.isfinite(observed.values).any(-1)
     clock = coords.get("path_time", coords["time"])
-    factor = spread_factors(law, has_values, observed.times, clock)
-    result = moments_dataset(law, mean, variance, places, coords, factor)
+    ahead = times_ahead(has_values, observed.times, clock)
+    factor, by_mean = spread_factors(law, ahead), ErrorsByMean.of(law, modes[1], ahead)
+    result = moments_dataset(law, mean, variance + by_mean.variance, places, coords, factor)
     if n_samples:
-        drawn = mean + np.sqrt(factor) * (drawn - mean)
+        errors = np.stack([by_mean.draw(generator) for _ in drawn])
+        drawn = mean + np.sqrt(factor) * (drawn - mean + errors)
         check_finite(drawn)
         result["sample"] = (("draw", *result["mean"].dims), places.unflatten(drawn))
     return to_user(law, result, dated, fields if grid is None else None)
@@ -358,8 +468,8 @@ def smooth_modes_and_residual(
 def check_finite(states: Array) -> None:
     """Refuse paths that diverge."""
     if not np.isfinite(states).all():
-        got = "a drift that runs away from where they are"
-        fix = "ask for shorter times, or fit a term that pulls back, such as u^3"
+        got = "paths that diverge, as the drift is unstable"
+        fix = "use shorter times, or fit a stabilising term, such as u^3"
         raise ConvergenceError("law", expected="paths that stay finite", got=got, fix=fix)
 
 

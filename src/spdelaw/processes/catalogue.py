@@ -1,4 +1,4 @@
-"""Ready equations: the paper's two regimes, their relatives, and semilinear ones."""
+"""Predefined equations: the two regimes of the paper, variants, and semilinear equations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def semilinear_on(
     return Semilinear(linear, terms, state_noise, noise_offset)
 
 
-@checked
+@checked(EquationError)
 def allen_cahn(
     n_modes: int = 31, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
     noise: Any = ALLEN_CAHN_NOISE, domain: AbstractDomain = RING, **settings: Any,
@@ -91,12 +91,12 @@ def allen_cahn(
     return semilinear_on("Allen-Cahn equation", domain, n_modes, {"u": a, "u^3": -b}, **options)
 
 
-@checked
+@checked(EquationError)
 def nagumo(
     n_modes: int = 31, *, nu: float = 0.05, threshold: float = 0.3, rate: float = 1.0,
     noise: Any = NAGUMO_NOISE, initial: Any = band, **settings: Any,
 ) -> Semilinear:  # fmt: skip
-    """Nagumo equation: a pulse front that moves, ``f(u) = rate u (1 - u) (u - threshold)``.
+    """Nagumo equation: a moving front, ``f(u) = rate u (1 - u) (u - threshold)``.
 
     Written out, ``f(u) = rate (-alpha u + (1 + alpha) u^2 - u^3)`` with alpha the threshold.
     """
@@ -105,20 +105,20 @@ def nagumo(
     return semilinear_on("Nagumo equation", RING, n_modes, terms, **options)
 
 
-@checked
+@checked(EquationError)
 def fisher_kpp(
     n_modes: int = 31, *, nu: float = 0.05, r: float = 1.0, noise: Any = FISHER_KPP_NOISE,
     initial: Any = sparse, **settings: Any,
 ) -> Semilinear:  # fmt: skip
     """Fisher-KPP equation: a population that spreads, ``f(u) = r u (1 - u)``.
 
-    Below zero the field would fall without end: keep the noise small and the start positive.
+    The field diverges below zero: keep the noise small and the initial state positive.
     """
     options = {"nu": nu, "noise": noise, "initial": initial, **settings}
     return semilinear_on("Fisher-KPP equation", RING, n_modes, {"u": r, "u^2": -r}, **options)
 
 
-@checked
+@checked(EquationError)
 def burgers(
     n_modes: int = 31, *, nu: float = 0.1, c: float = 1.0, kappa: float = 0.1, **settings: Any
 ) -> Semilinear:
@@ -127,7 +127,7 @@ def burgers(
     return semilinear_on("Burgers equation", RING, n_modes, {"u u_x": -c}, **options)
 
 
-@checked
+@checked(EquationError)
 def kpz(
     n_modes: int = 31, *, nu: float = 0.2, c: float = 0.5, kappa: float = 0.1, **settings: Any
 ) -> Semilinear:
@@ -140,12 +140,12 @@ def kpz(
     return semilinear_on("KPZ equation", RING, n_modes, {"u_x^2": c}, **options)
 
 
-@checked
+@checked(EquationError)
 def allen_cahn_2d(
     n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
     noise: Any = ALLEN_CAHN_2D_NOISE, **settings: Any,
 ) -> Semilinear:  # fmt: skip
-    """Allen-Cahn equation on a square with opposite sides glued together.
+    """Allen-Cahn equation on a periodic square.
 
     In two dimensions the coefficient of ``u`` depends on the number of modes that are kept
     (renormalisation): it is the bare one at ``n_modes`` modes.
@@ -167,7 +167,7 @@ def positive(x: Array, *further: Array) -> Array:
     return 1.0 + 0.5 * np.cos(x)
 
 
-@checked
+@checked(EquationError)
 def geometric_heat(
     n_modes: int = 15, *, nu: float = 0.2, noise: Any = GEOMETRIC_NOISE, initial: Any = positive,
     noise_offset: float = 0.0, domain: AbstractDomain = RING, **settings: Any,
@@ -187,7 +187,7 @@ def geometric_heat(
     return semilinear_on("geometric heat equation", domain, n_modes, {}, **options)
 
 
-@checked
+@checked(EquationError)
 def parabolic_anderson(
     n_modes: int = 15, *, nu: float = 0.2, noise: Any = ANDERSON_NOISE, **settings: Any
 ) -> Semilinear:
@@ -200,7 +200,7 @@ def parabolic_anderson(
     return dataclasses.replace(equation, linear=linear)
 
 
-@checked
+@checked(EquationError)
 def square_root_heat(
     n_modes: int = 15, *, nu: float = 0.2, rate: float = 1.0, level: float = 1.0,
     noise: Any = SQUARE_ROOT_NOISE, initial: Any = positive, domain: AbstractDomain = RING,
@@ -217,7 +217,7 @@ def square_root_heat(
     return semilinear_on(label, domain, n_modes, terms, state_noise=kind, **options)
 
 
-@checked
+@checked(EquationError)
 def fields_on(
     domain: AbstractDomain, n_modes: int, terms: Mapping[str, Mapping[str, float]], *,
     nu: Mapping[str, float], noise: Mapping[str, Any], initial: Mapping[str, Any], times: Any,
@@ -279,13 +279,13 @@ def _interleave(parts: Iterable[Array]) -> Array:
     return np.stack(list(parts), axis=1).ravel()
 
 
-@checked
+@checked(EquationError)
 def fitzhugh_nagumo(
     n_modes: int = 15, *, nu: float = 0.1, epsilon: float = 0.5, gamma: float = 0.5,
     beta: float = 0.1, noise: Any = ALLEN_CAHN_NOISE, recovery_noise: Any = RECOVERY_NOISE,
     initial: Any = None, times: Any = TIMES, domain: AbstractDomain = RING,
 ) -> Semilinear:  # fmt: skip
-    """FitzHugh-Nagumo equations: a voltage that fires, and its slow recovery.
+    """FitzHugh-Nagumo equations: a voltage with spikes, and its slow recovery.
 
     ``du = (nu u_xx + u - u^3 - v) dt + dW_u``, ``dv = epsilon (u - gamma v + beta) dt + dW_v``.
 
@@ -327,7 +327,7 @@ def seeds(x: Array, y: Array) -> Array:
     return sum(np.exp(-((x - a) ** 2 + (y - b) ** 2) / 32.0) for a, b in centres)  # type: ignore[return-value]
 
 
-@checked
+@checked(EquationError)
 def gray_scott(
     n_modes: int = 797, *, feed: float = 0.042, kill: float = 0.061, nu_u: float = 0.16,
     nu_v: float = 0.08, noise: Any = GRAY_SCOTT_NOISE, initial: Any = None,
@@ -421,7 +421,7 @@ def line_bump(x: np.ndarray) -> np.ndarray:
     return 10.0 * np.exp(-0.5 * (x / 0.8) ** 2)
 
 
-@checked
+@checked(EquationError)
 def heat(
     n_modes: int = 50,
     *,
@@ -452,7 +452,7 @@ def heat(
     )
 
 
-@checked
+@checked(EquationError)
 def ornstein_uhlenbeck(
     n_modes: int = 50, *, noise: Any = PAPER_NOISE, initial: Any = line_bump, kappa: float = 1.0
 ) -> SpectralSPDE:
@@ -476,31 +476,31 @@ def ornstein_uhlenbeck(
     )
 
 
-@checked
+@checked(EquationError)
 def fractional_heat(s: float = 0.5, n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """Heat equation with the fractional Laplacian: ``lambda_n = n^(2 s)``."""
     return heat(n_modes, s=s, **settings)
 
 
-@checked
+@checked(EquationError)
 def damped_heat(kappa: float = 1.0, n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """Heat equation with linear damping: ``lambda_n = kappa + n^2``."""
     return heat(n_modes, kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def neumann_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> SpectralSPDE:
     """Damped heat equation with insulated ends: ``lambda_n = kappa + (n - 1)^2``."""
     return heat(n_modes, boundary="neumann", kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def periodic_heat(n_modes: int = 50, *, kappa: float = 1.0, **settings: Any) -> SpectralSPDE:
     """Damped heat equation on a ring of length pi: ``lambda = kappa + (2 k)^2``."""
     return heat(n_modes, boundary="periodic", kappa=kappa, **settings)
 
 
-@checked
+@checked(EquationError)
 def heat_on(
     domain: AbstractDomain,
     n_modes: int = 50,
@@ -524,40 +524,40 @@ def heat_on(
     )  # fmt: skip
 
 
-@checked
+@checked(EquationError)
 def square_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """`heat_on` the square ``(0, pi)^2`` with cold sides."""
     return heat_on(Box((0.0, np.pi), (0.0, np.pi)), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def disk_heat(n_modes: int = 50, **settings: Any) -> SpectralSPDE:
     """`heat_on` the unit disk with a cold rim."""
     return heat_on(Disk(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def sphere_heat(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     """`heat_on` the unit sphere."""
     return heat_on(Sphere(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def plane_ornstein_uhlenbeck(n_modes: int = 45, **settings: Any) -> SpectralSPDE:
     """`heat_on` the weighted plane: ``A u = Laplace u - x . grad u - u``."""
     return heat_on(Plane(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def advection_diffusion_on(
     domain: AbstractDomain, n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0,
     nu: float = 1.0, noise: Any = PAPER_NOISE, initial: Any = "stationary",
 ) -> SpectralSPDE:  # fmt: skip
-    """Heat carried around a domain: ``dX = (-kappa + nu Laplace X - speed X') dt + dW``.
+    """Heat transported around a domain: ``dX = (-kappa + nu Laplace X - speed X') dt + dW``.
 
     The derivative is along the periodic direction of an interval or a box, or by the angle, in
-    radians, about the axis of a sphere or the centre of a disk. Cosine and sine of a wave turn
-    into one another, so the drift is a matrix. A cosine whose sine is cut off is not carried.
+    radians, about the axis of a sphere or the centre of a disk. Cosine and sine of a wave rotate
+    into each other, so the drift is a matrix. A cosine without its sine is not transported.
 
     Example:
         >>> import spdelaw as sl
@@ -571,7 +571,7 @@ def advection_diffusion_on(
     )  # fmt: skip
 
 
-@checked
+@checked(EquationError)
 def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     """`advection_diffusion_on` the unit sphere: fields drift east by ``speed`` radians per time.
 
@@ -580,15 +580,15 @@ def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
     return advection_diffusion_on(Sphere(), n_modes, **settings)
 
 
-@checked
+@checked(EquationError)
 def advection_diffusion(
     n_modes: int = 49, *, initial: Any = heat_bump, **settings: Any
 ) -> SpectralSPDE:
-    """Heat carried around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
+    """Heat transported around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
 
-    Cosine and sine of a wavenumber turn into one another, so the drift is a matrix, with
-    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine
-    lacks its sine and is not carried.
+    Cosine and sine of a wavenumber rotate into each other, so the drift is a matrix, with
+    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine lacks
+    its sine and is not transported.
 
     Example:
         >>> import spdelaw as sl

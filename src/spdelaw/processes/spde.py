@@ -59,7 +59,7 @@ def _shorten(v: Array) -> str:
 # ---------- A linear SPDE with additive noise, diagonal in the domain's basis or not
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class SpectralSPDE:
     """``dX = A (X - m) dt + F dt + dW`` on the first ``n_modes`` modes of a domain.
@@ -67,10 +67,10 @@ class SpectralSPDE:
     The coefficients are independent Ornstein-Uhlenbeck processes,
     ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4). A drift or a noise that
     couples them is given as a matrix: ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``. A known
-    forcing F moves the mean and nothing else.
+    forcing F changes the mean only.
 
     Args:
-        domain: where the field lives.
+        domain: domain of the field.
         n_modes: number of modes.
         drift: formula for ``lambda_n`` such as `OperatorFormula`, the numbers, or the matrix
             ``Lambda`` (N, N), no eigenvalue of which has a negative real part.
@@ -78,8 +78,8 @@ class SpectralSPDE:
         initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
         n_points: size of the grid per dim, used where none is given; the domain's own by default.
-        initial_time: when the state is ``initial``; no time may lie before it.
-        label: a name for people.
+        initial_time: time of the state ``initial``; all other times are later.
+        label: a name.
         forcing: `Forcing`; it acts from ``initial_time`` on.
         season: `Season` of the noise.
         centre: coefficients of the mean ``m`` that X returns to, (N,), zero by default;
@@ -121,7 +121,7 @@ class SpectralSPDE:
         drift, noise = given.resolve_drift(self.drift, mu), given.resolve_noise(self.noise, mu)
         state = given.resolve_initial(self.initial, self.domain, drift, noise)
         if self.season is not None and state.kind == "stationary":
-            expected = "a state to start from, where the noise has seasons"
+            expected = "an initial state, as seasonal noise has no stationary one"
             fix = "pass sl.Gaussian(mean, variance), or a function u0(x)"
             raise EquationError("initial", expected=expected, got="'stationary'", fix=fix)
         centre = None if self.centre is None else given.check_centre(self.centre, n)
@@ -290,7 +290,7 @@ class SpectralSPDE:
     def _times(self, times: Any) -> Array:
         t = given.check_times(self.times if times is None else times)
         if t[0] < self.initial_time:
-            expected = f"times from the initial one, {self.initial_time:g}, on"
+            expected = f"times from the initial time, {self.initial_time:g}, on"
             fix = "shift the times, or set initial_time"
             raise EquationError("times", expected=expected, got=f"{t[0]:g}", fix=fix)
         return t
@@ -312,7 +312,7 @@ class SpectralSPDE:
         """The same equation cut off after fewer modes."""
         n = self.domain.check_modes(n_modes)
         if n > self.n_modes:
-            fix = "build the equation anew with more modes"
+            fix = "build the equation with more modes"
             raise EquationError("n_modes", expected=f"at most {self.n_modes}", got=str(n), fix=fix)
         first, initial = self.dynamics.leading(n), self.initial_state.leading(n).given
         leading_parts = {"drift": first.drift, "noise": first.noise, "initial": initial}

@@ -42,7 +42,7 @@ class AbstractSpectrum(abc.ABC):
             object.__setattr__(self, field.name, float(value))
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True)
 class OperatorFormula(AbstractSpectrum):
     """Drift ``lambda_n = kappa + nu mu_n^s``: damping, diffusivity and fractional order.
@@ -63,7 +63,7 @@ class OperatorFormula(AbstractSpectrum):
         return self.kappa + self.nu * np.asarray(operator_eigenvalues, float) ** self.s
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True)
 class PowerLaw(AbstractSpectrum):
     """Noise ``q_n = scale n^(-exponent)``, n = 1, 2, ... (trace class for exponent > 1).
@@ -84,7 +84,7 @@ class PowerLaw(AbstractSpectrum):
         return self.scale * n ** (-self.exponent)
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True)
 class Matern(AbstractSpectrum):
     """Noise ``q_n = scale (1 + length^2 mu_n)^(-(smoothness + 1/2))``.
@@ -109,7 +109,7 @@ class Matern(AbstractSpectrum):
         return self.scale * (1.0 + self.length**2 * mu) ** (-self.smoothness - 0.5)
 
 
-@checked
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True)
 class White(AbstractSpectrum):
     """Noise ``q_n = scale``: white in space on the modes that are kept.

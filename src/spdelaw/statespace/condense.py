@@ -30,7 +30,7 @@ from spdelaw.statespace.statistics import Statistics, coefficient_statistics
 Array = np.ndarray
 
 
-def condensed(observed: Observed, n_modes: int) -> Observed:
+def condensed(observed: Observed, *n_modes: int) -> Observed:
     """The data with their survey and their rows on the first modes, from one pass over the values.
 
     Times without an observation are dropped. Where the Gram matrices of paths with gaps may not fit
@@ -38,32 +38,36 @@ def condensed(observed: Observed, n_modes: int) -> Observed:
 
     Args:
         observed: lazy, or in the memory of this process beside a cluster.
-        n_modes: modes to collapse onto.
+        n_modes: numbers of modes to collapse onto.
     """
-    if observed.survey is not None:
-        return observed.at_observed_times()
     pieces, executor = observed.pieces(), observed.executor
-    is_large = _is_large(observed.n_paths, observed.times, n_modes, executor)
-    given = observed.basis(n_modes), observed.products(n_modes), is_large
-    parts = _map_pieces(_survey_and_collapse, pieces, observed.times, executor, *given)
+    is_large = _is_large(observed.n_paths, observed.times, max(n_modes), executor)
+    has_gaps = observed.survey is not None and observed.survey.missing > 0
+    if observed.collapsed or (is_large and has_gaps):
+        return observed.at_observed_times()
+    bases = [(observed.basis(n), observed.products(n)) for n in n_modes]
+    parts = _map_pieces(_survey_and_collapse, pieces, observed.times, executor, bases, is_large)
     survey = observed.joined_survey(pieces, executor.map_persist(_entry, parts, 0), executor)
     surveyed = observed._replace(survey=survey)
     kept = surveyed.at_observed_times()
     if is_large and survey.missing:
         return kept
-    rows = _joined(pieces, executor.map_persist(_entry, parts, 1), n_modes, False, executor)
-    if kept is not surveyed:
-        rows = rows.changed(_at_times, np.isin(surveyed.times, kept.times))
-    return kept._replace(collapsed=rows)
+    collapsed = []
+    for i, n in enumerate(n_modes, 1):
+        rows = _joined(pieces, executor.map_persist(_entry, parts, i), n, False, executor)
+        if kept is not surveyed:
+            rows = rows.changed(_at_times, np.isin(surveyed.times, kept.times))
+        collapsed.append(rows)
+    return kept._replace(collapsed=tuple(collapsed))
 
 
 def _survey_and_collapse(
-    piece: list, clocks: list[Array], modes: Array, products: Products | None, is_large: bool
-) -> tuple[PieceSurvey, Block | None]:
+    piece: list, clocks: list[Array], bases: list[tuple[Array, Products | None]], is_large: bool
+) -> tuple[PieceSurvey | Block | None, ...]:
     part = survey_piece(piece[0])
     if part.survey.largest > LARGEST_VALUE or (is_large and part.survey.missing):
-        return part, None
-    return part, _collapse_piece(piece, clocks, modes, None, products, False)
+        return part, *(None for _ in bases)
+    return part, *(_collapse_piece(piece, clocks, phi, None, b, False) for phi, b in bases)
 
 
 def _entry(parts: tuple, which: int) -> Any:
@@ -123,9 +127,9 @@ def collapsed_rows(
         weights: relative precision of each point, (M,).
         products: ``domain.products`` of the same points and modes.
     """
-    rows = observed.collapsed
-    if rows is not None and weights is None and rows.n_modes == eigenfunctions.shape[1]:
-        return rows
+    for rows in observed.collapsed if weights is None else ():
+        if rows.n_modes == eigenfunctions.shape[1]:
+            return rows
     with_gaps = observed.survey is None or observed.survey.has_partial_rows
     given = observed.times, eigenfunctions, observed.executor, weights, products
     return collapse_pieces(observed.pieces(), *given, with_gaps=with_gaps)

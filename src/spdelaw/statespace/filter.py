@@ -323,8 +323,8 @@ def forward_filter(block: Block, state_space: StateSpace) -> Filtered:
         rows, r = _filter_rows(block, state_space), float(state_space.observation_variance)
     if not all(np.isfinite(row.covariance).all() and np.isfinite(row.mean).all() for row in rows):
         expected = "states that stay finite between observations"
-        got = "an unstable law, whose drift runs away from where they are"
-        fix = "fit with a higher power that pulls back, such as u^3, or observe more often"
+        got = "states that diverge, as the law is unstable"
+        fix = "fit with a stabilising higher power, such as u^3, or observe more often"
         raise ConvergenceError("law", expected=expected, got=got, fix=fix)
     names = ("mean", "covariance", "predicted_mean", "predicted_covariance")
     states: dict[str, Any] = {

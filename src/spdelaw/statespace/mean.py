@@ -351,9 +351,14 @@ def _shared_information(response: Response, r: float) -> Array:
 
 # -- the mean given all else, and the volume of its prior -----------------------------------------
 def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float]:
-    """``m_hat``, ``C`` and the log of the flat volume, on the determined directions."""
-    scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
-    values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
+    """``m_hat``, ``C`` and the log of the flat volume, on the determined directions.
+
+    A mode without decay has no information on its mean: what rounding leaves there is dropped.
+    """
+    is_informed = np.diag(information) > 0
+    scale = np.sqrt(np.where(is_informed, np.diag(information), 1.0))
+    unit = np.where(np.outer(is_informed, is_informed), information / np.outer(scale, scale), 0.0)
+    values, vectors = np.linalg.eigh(unit)
     determined = values > UNDETERMINED_SHARE * max(float(values[-1]), 1e-300)
     directions = vectors[:, determined] / scale[:, None]
     covariance = (directions / values[determined]) @ directions.T
@@ -364,7 +369,7 @@ def solve_mean(information: Array, gradient: Array) -> tuple[Array, Array, float
 
 def _check_distance(mean: Array, farthest: float) -> None:
     if not (np.abs(mean) <= farthest).all():
-        raise np.linalg.LinAlgError("a mean too far from the data for their sums")
+        raise np.linalg.LinAlgError("a mean too far from the data for sums of squares")
 
 
 def volume(

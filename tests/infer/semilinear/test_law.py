@@ -205,7 +205,7 @@ def test_values_far_from_zero(terms, recwarn):
 def test_an_unstable_law_cannot_be_evaluated():
     data, _, law = fitted("reaction")
     wrong = dataclasses.replace(law.dynamics, terms=("u^3",), coefficients=np.array([5.0]))
-    with pytest.raises(ConvergenceError, match="unstable law"):
+    with pytest.raises(ConvergenceError, match="law is unstable"):
         sl.evaluate(dataclasses.replace(law, dynamics=wrong), data)
 
 
@@ -228,7 +228,7 @@ def test_a_drift_that_runs_away():
     with pytest.warns(IdentifiabilityWarning, match="drift is unstable"):
         law = sl.fit(sl.simulate(growth, 20, seed=0), growth.domain, 3, terms=("u",))
     up = dataclasses.replace(law, dynamics=dataclasses.replace(law.dynamics, terms=("u^3",)))
-    with pytest.raises(ConvergenceError, match="runs away"):
+    with pytest.raises(ConvergenceError, match="diverge"):
         up.sample(2, np.array([0.0, 1e3]))
 
 

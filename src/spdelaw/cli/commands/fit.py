@@ -20,8 +20,9 @@ from spdelaw.cli.commands.laws import (
     show_notes,
     show_plan,
     show_terms,
+    with_source,
 )
-from spdelaw.cli.inputs import DataOptions, columns_text
+from spdelaw.cli.inputs import DataOptions
 from spdelaw.cli.options import (
     DiscoverModel,
     EngineOptions,
@@ -37,13 +38,11 @@ from spdelaw.cli.output import Output, required_target
 from spdelaw.cli.values import refused
 from spdelaw.data.io.files import read, read_dataset
 from spdelaw.data.io.tables import is_table
-from spdelaw.data.summary import fingerprint
 from spdelaw.errors import ExecutorError, IdentifiabilityWarning, InputError, MissingExtraError
 from spdelaw.infer.discovery import Discovery, discover
 from spdelaw.infer.engines.registry import engine_names
 from spdelaw.infer.model import MEANS, OBSERVATION_NOISES, Model
 from spdelaw.infer.pipeline import fit
-from spdelaw.law.law import Law
 from spdelaw.processes.forcing import Season
 
 # ---------- ``spdelaw fit``: learn the law of the fields in a file
@@ -118,8 +117,8 @@ def fit_command(
     settings |= terms | engine_options | (engine_option or {})
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
     settings |= {"level": level, "bootstrap": bootstrap, "seed": seed}
-    source = data.read(std)
-    chosen = source.choose_domain()
+    source = data.read(std, climate=not {"terms", "state_noise"}.intersection(settings))
+    chosen = source.choose_domain(patterns=True)
     if target is None:
         show_plan(output, file, source, chosen, modes)
         return
@@ -143,14 +142,6 @@ def fit_command(
         data=str(file), file=str(target), domain_from=chosen.reason, guesses=source.guesses,
         seconds=output.seconds, law=law_document(law),
     )  # fmt: skip
-
-
-def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> Law:
-    """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
-    data = {"file": str(options.file)}
-    data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
-    data |= {"columns": columns_text(options.columns)} if options.columns.given else {}
-    return law.with_info(data=data)
 
 
 @contextlib.contextmanager
@@ -244,7 +235,7 @@ def discover_command(
     settings, std = _model_words(model, data.file)
     settings |= {"noise": noise, "level": level, "bootstrap": bootstrap, "seed": seed}
     settings |= {} if library is None else {"library": library}
-    source = data.read(std)
+    source = data.read(std, climate=False)
     chosen = source.choose_domain()
     settings["prepare"] = source.preparation
     with output.busy(f"choosing terms of {data.file}"), warn_once(output):

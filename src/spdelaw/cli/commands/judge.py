@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from spdelaw import report
+from spdelaw.cli.commands.laws import with_source
 from spdelaw.cli.domains import check_same_domain, stored_equation
-from spdelaw.cli.inputs import PATTERNS, DataOptions, LawAndData, LawsAndData, read_fields
+from spdelaw.cli.inputs import DataOptions, LawAndData, LawsAndData, read_fields
 from spdelaw.cli.messages import in_options
 from spdelaw.cli.options import (
     DataFile,
+    Forecasts,
     JsonFile,
     NewPage,
+    Observations,
     PositiveInt,
     SeveralModes,
     SkillModel,
@@ -26,8 +29,9 @@ from spdelaw.data.io.files import write
 from spdelaw.data.summary import fingerprint
 from spdelaw.errors import IdentifiabilityWarning, InputError
 from spdelaw.evaluation.comparison import compare
-from spdelaw.evaluation.forecast_skill import skill
+from spdelaw.evaluation.forecast_skill import Verification, skill
 from spdelaw.evaluation.scorecard import evaluate
+from spdelaw.evaluation.verification import verify
 from spdelaw.infer.model import Model
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
@@ -135,8 +139,8 @@ def _training_data_notes(laws: dict[str, Law], fields: Any) -> list[str]:
     if not names:
         return []
     return [
-        f"{' and '.join(names)} learned from these very data, on which more modes look better "
-        "than they are: data of other times tell more, and so does spdelaw skill"
+        f"{' and '.join(names)} fitted to these data, on which more modes always look better. "
+        "Compare on data of other times, or use spdelaw skill"
     ]
 
 
@@ -181,11 +185,11 @@ def skill_command(
         seed: Seed of the bootstrap: the same seed gives the same intervals.
 
     Shown first:
-        file, out, force, figure, variable, domain, modes, anomalies, leads, first, refits, drift,
-        noise, config
+        file, out, save_law, force, figure, variable, domain, modes, anomalies, leads, first,
+        refits, drift, noise, config
 
     Examples:
-        spdelaw skill sst.nc --anomalies month --modes 6 --leads 1,3,6,12
+        spdelaw skill sst.nc --anomalies month --leads 1,3,6,12 --save-law best.law
         spdelaw skill sst.nc --domain eof --anomalies month --modes 2,4,8 --drift dense
         spdelaw skill tmax.csv --time date --value tmax --lon lon --lat lat --anomalies dayofyear
         spdelaw skill heat.nc --modes 4 --leads 1,5 --out forecasts.nc --figure skill.png
@@ -194,16 +198,19 @@ def skill_command(
     if targets.figure is not None:
         report.require_figures()
     Model(**model)  # checks the words
-    source, domain = data.read(), data.domain.domain
+    source = data.read()
     is_open = source.preparation is not None and not any(data.domain)
     with output.progress(f"forecasting {data.file}") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         scores = skill(
             source.data,
-            domain if domain == PATTERNS or is_open else source.choose_domain().domain,
+            None if is_open else source.choose_domain(patterns=True).domain,
             modes, prepare=source.preparation, progress=progress, **model, **settings,
         )  # fmt: skip
     written = {}
+    if targets.save_law is not None:
+        with_source(scores.law, data, source.fields).save(targets.save_law, overwrite=True)
+        written["law"] = f"{targets.save_law}, fitted to all data"
     if targets.out is not None:
         write(scores.forecasts, targets.out)
         written["forecasts"] = file_text(targets.out)
@@ -212,12 +219,10 @@ def skill_command(
         written["figure"] = str(targets.figure)
     output.line(f"{scores.title}, {data.file}")
     guesses = [f"guessed: {'; '.join(source.guesses)}"] if source.guesses else []
-    for fact in [*scores.facts, *guesses]:
-        output.line(f"  {fact}")
-    output.line("")
-    for header, rows in scores.tables():
-        output.table("", header, rows)
-    output.line(scores.verdict)
+    _show_scores(output, scores, *guesses)
+    words = ", ".join(f"{name}={value}" for name, value in scores.about["fit"].items())
+    options = in_options(words, ("domain",)).replace(",", "")
+    output.line(f"the law: {options}. Fit it with these options, or write it with --save-law.")
     output.facts("", written | {"time": f"{output.seconds:.1f} s"})
     output.document(
         data=str(data.file), guesses=source.guesses, seconds=output.seconds,
@@ -225,6 +230,57 @@ def skill_command(
         figure=None if targets.figure is None else str(targets.figure),
         **scores.to_dict(),
     )  # fmt: skip
+
+
+# ---------- ``spdelaw verify``: forecasts in a file against observations
+
+
+def verify_command(
+    forecasts: Forecasts,
+    observations: Observations,
+    output: Output,
+    variable: str | None = None,
+    anomalies: str = "mean",
+    adjust: bool = True,
+    level: float = 0.95,
+    seed: int = 0,
+) -> None:
+    """Score forecasts against observations, beside the climatology and persistence.
+
+    Forecasts have a start and a lead, as hindcasts do, and come with members or, from spdelaw
+    forecast, with mean and standard deviation.
+
+    Options:
+        forecasts: File of forecasts, of spdelaw forecast or of a model with several members.
+        observations: File with the same field over time, at the same places.
+        anomalies: Climatology of the observations: mean, month, dayofyear, hour or month+hour.
+        adjust: Subtract the mean error of the other starts at each lead and point.
+
+    Examples:
+        spdelaw verify ahead.nc observed.nc
+        spdelaw verify hindcast.nc observed.nc --variable SST --anomalies month
+    """
+    with output.busy(f"verifying {forecasts}"):
+        scores = verify(
+            str(forecasts), str(observations), variable=variable, anomalies=anomalies,
+            adjust=adjust, level=level, seed=seed,
+        )  # fmt: skip
+    output.line(f"{scores.title}: {forecasts} against {observations}")
+    _show_scores(output, scores)
+    output.document(
+        forecasts=str(forecasts), observations=str(observations), seconds=output.seconds,
+        **scores.to_dict(),
+    )  # fmt: skip
+
+
+def _show_scores(output: Output, scores: Verification, *more: str) -> None:
+    """Print facts, tables and verdict."""
+    for fact in [*scores.facts, *more]:
+        output.line(f"  {fact}")
+    output.line("")
+    for header, rows in scores.tables():
+        output.table("", header, rows)
+    output.line(scores.verdict)
 
 
 # ---------- ``spdelaw report``: one HTML file that shows a law and how it describes data

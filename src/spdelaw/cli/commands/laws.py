@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from spdelaw.cli.domains import ChosenDomain
-from spdelaw.cli.inputs import Source, shown_time
+from spdelaw.cli.inputs import DataOptions, Source, shown_time
 from spdelaw.cli.messages import in_options
 from spdelaw.cli.output import Output, shape
 from spdelaw.data.clock import step_of
 from spdelaw.data.quality import hints
+from spdelaw.data.summary import fingerprint
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.hermite import Line
@@ -164,8 +166,17 @@ def _time_dependence_facts(law: Law) -> dict[str, str]:
     return facts
 
 
-def domain_name(domain: AbstractDomain) -> str:
+def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> Law:
+    """Law with the file and, where the fields are in memory, the fingerprint it was fitted to."""
+    data = {"file": str(options.file)}
+    data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
+    return law.with_info(data=data)
+
+
+def domain_name(domain: AbstractDomain | str) -> str:
     """A domain as people write it."""
+    if isinstance(domain, str):
+        return "EOFs of the data"
     if isinstance(domain, Interval):
         return f"[{domain.a:.6g}, {domain.b:.6g}], {domain.boundary}"
     if isinstance(domain, Box):
@@ -216,7 +227,7 @@ def show_plan(
     observed = values[np.isfinite(values)]
     sizes = {str(d): int(n) for d, n in fields.sizes.items()}
     missing = 1.0 - observed.size / values.size
-    notes = hints(fields, affine)
+    notes, domain = hints(fields, affine), chosen.domain
     clock = dict(fields["time"].attrs)
     output.facts(f"{file}: what a fit would use", {
         "variable": f"{fields.name}" + _units(fields.attrs),
@@ -225,7 +236,7 @@ def show_plan(
         "time": time_in_words(fields["time"].values, clock),
         "values": f"mean {observed.mean():.4g}, standard deviation {observed.std():.4g}",
         "missing": f"{100 * missing:.3g} %",
-        "domain": f"{domain_name(chosen.domain)} ({chosen.source})",
+        "domain": f"{domain_name(domain)} ({chosen.source})",
         "modes": str(n_modes),
     })  # fmt: skip
     for guess in source.guesses:
@@ -235,7 +246,8 @@ def show_plan(
     output.document(
         dry_run=True, data=str(file), guesses=source.guesses, notes=notes, shape=sizes,
         missing=missing, preparation=None if how is None else how.to_dict(), prepared_by=done,
-        domain=chosen.domain.to_dict(), domain_from=chosen.reason, modes=n_modes,
+        domain=domain if isinstance(domain, str) else domain.to_dict(),
+        domain_from=chosen.reason, modes=n_modes,
     )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan
-from spdelaw.cli.inputs import DataOptions, LawAndData, shown_time
+from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan, with_source
+from spdelaw.cli.inputs import DataOptions, LawAndData, read_places, shown_time
 from spdelaw.cli.options import (
+    DataFile,
     FillModel,
     FillSettings,
     LawFile,
@@ -19,10 +20,12 @@ from spdelaw.cli.options import (
     Numbers,
     PositiveInt,
 )
-from spdelaw.cli.output import Output, check_size, report_written, required_target
+from spdelaw.cli.output import Output, check_law, check_size, report_written, required_target
 from spdelaw.cli.values import refused
 from spdelaw.data.clock import from_dates
 from spdelaw.data.io.files import write
+from spdelaw.data.io.tables import is_table
+from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.gaps.filling import Filled, fill_record
 from spdelaw.infer.model import Model
@@ -66,7 +69,11 @@ def sample_command(
 
 
 def reconstruct_command(
-    source: LawAndData, out: NewFields, output: Output, points: PositiveInt | None = None
+    source: LawAndData,
+    out: NewFields,
+    output: Output,
+    points: PositiveInt | None = None,
+    places: DataFile | None = None,
 ) -> None:
     """Reconstruct fields under a law: mean and standard deviation at every time and point.
 
@@ -76,13 +83,16 @@ def reconstruct_command(
     Options:
         points: Number of regular grid points along each dimension; by default the points of the
             file.
+        places: Table of places to reconstruct at, with columns lon and lat, or x and y.
 
     Examples:
         spdelaw reconstruct heat.law gappy.nc --out full.nc
         spdelaw reconstruct heat.law sensors.nc --points 101 --out full.nc
+        spdelaw reconstruct tmax.law stations.csv --places villages.csv --out villages-tmax.csv
     """
     learned, fields = source.read()
     grid = None if points is None else learned.domain.grid(points)
+    grid = grid if places is None else read_places(places, learned)
     with output.busy(f"reconstructing {source.file}"):
         result = learned.reconstruct(fields, grid)
     write(result, out)
@@ -98,7 +108,7 @@ def reconstruct_command(
 
 def _as_written(result: xr.DataArray, out: Path) -> xr.DataArray:
     """A lazy result read back from its file, so that it is not computed twice."""
-    if result.chunks is None:
+    if result.chunks is None or is_table(out):
         return result
     if out.suffix.lower() == ".zarr":
         return xr.open_zarr(out, consolidated=False)[result.name]
@@ -116,9 +126,11 @@ def forecast_command(
     source: LawAndData,
     out: NewFields,
     output: Output,
+    origin: str | None = None,
     until: str | None = None,
     steps: PositiveInt | None = None,
     times: str | None = None,
+    places: DataFile | None = None,
     samples: int = 0,
     parameter_draws: int = 0,
     seed: int = 0,
@@ -130,9 +142,13 @@ def forecast_command(
     by --times.
 
     Options:
+        origin: Last time of the history; later times of the file are not used. By default the last
+            time of the file.
         until: Last time of the forecast, a number or a date.
         steps: Number of steps of the record to forecast; with --until, of equal parts up to it.
         times: Times of the forecast, numbers or dates, separated by commas, such as 0,0.1,0.5.
+        places: Table of places to forecast at, with columns lon and lat, or x and y; by default
+            the points of the file.
         samples: Number of joint draws to write as well.
         parameter_draws: Number of laws drawn around this one, so that the standard deviation
             includes the uncertainty of its parameters; 20 are enough, 0 leaves it out.
@@ -142,6 +158,7 @@ def forecast_command(
         spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
         spdelaw forecast sst.law sst.nc --until 2011-03-15 --out forecast.nc
         spdelaw forecast heat.law history.nc --times 1.1,1.5,3 --samples 200 --out forecast.nc
+        spdelaw forecast sst.law hindcasts.nc --origin 3 --steps 5 --out ahead.nc
     """
     is_regular = until is not None or steps is not None
     if is_regular == (times is not None):
@@ -149,6 +166,8 @@ def forecast_command(
         raise refused("--steps", expected, "both" if is_regular else "neither", "6")
     learned, fields = source.read()
     history = learned.observe(fields)
+    if origin is not None:
+        history = _up_to(history, *_parse_times(learned, "--origin", [origin]))
     observed = history.fields
     end = _last_time(observed)
     if times is not None:
@@ -159,8 +178,9 @@ def forecast_command(
     check_size(out, 8 * (2 + max(samples, 0)) * n_values)
     with output.busy(f"forecasting {source.file}"):
         result = learned.forecast(
-            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws
-        )
+            history, clock, n_samples=samples, seed=seed, parameter_draws=parameter_draws,
+            grid=None if places is None else read_places(places, learned),
+        )  # fmt: skip
     write(result, out)
     first, last = (_time_text(learned, moment) for moment in (clock[0], clock[-1]))
     facts = {"history": f"until {_time_text(learned, end)}", "forecast": f"{first} to {last}"}
@@ -168,6 +188,16 @@ def forecast_command(
         output, f"{source.file} under {source.law}", result, out, facts, law=str(source.law),
         data=str(source.file), history_end=end, times=list(clock), seed=seed,
     )  # fmt: skip
+
+
+def _up_to(history: Observed, last: float) -> Observed:
+    """The history without times after the last one."""
+    known = history.fields["time"].values <= last
+    if history.has_own_clocks or not known.any():
+        expected = "a time of the history, the same for all paths"
+        fix = f"pass --origin {history.fields['time'].values[-2]:g}"
+        raise InputError("--origin", expected=expected, got=f"{last:g}", fix=fix)
+    return history.at_times(slice(int(known.sum())))
 
 
 def _last_time(history: xr.DataArray) -> float:
@@ -227,6 +257,7 @@ def fill_command(
     model: FillModel,
     settings: FillSettings,
     out: NewFields | None = None,
+    save_law: Path | None = None,
     dry_run: bool = False,
     modes: Modes = "auto",
 ) -> None:
@@ -238,6 +269,8 @@ def fill_command(
     file behind.
 
     Options:
+        save_law: Law to write as well, such as best.law: the chosen one, fitted to all data. An
+            existing law is not replaced.
         modes: Number of modes, or auto to choose it by cross-validation.
         drift: ... [default: several are compared]
         basis: Modes to use: domain (eigenfunctions of the domain) or patterns (EOFs of the data);
@@ -251,19 +284,21 @@ def fill_command(
         seed: Seed of the choice of held-out values: the same seed gives the same result.
 
     Shown first:
-        file, out, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest, smooth,
-        everywhere, seconds
+        file, out, save_law, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest,
+        smooth, everywhere, seconds
 
     Examples:
         spdelaw fill sst.nc --anomalies month --out filled.nc
         spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
-        spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.nc
+        spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.csv
         spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out full.nc
         spdelaw fill sst.nc --anomalies month --dry-run
     """
     file = data.file
     target = None if dry_run else required_target(out, file, "-filled.nc")
     Model(**model)  # checks the words
+    if save_law is not None:
+        check_law(save_law, False)
     source = data.read()
     chosen = source.choose_domain()
     if target is None:
@@ -282,6 +317,8 @@ def fill_command(
             source.data, chosen.domain, modes, prepare=source.preparation, **model, **settings
         )
     write(filled_record.data, target)
+    if save_law is not None:
+        with_source(filled_record.law, data, source.fields).save(save_law)
     show_guesses(output, source)
     _show_filled(output, filled_record)
     candidates = [
@@ -292,7 +329,8 @@ def fill_command(
     ]
     std = filled_record.data["std"].values
     std = std[np.isfinite(std) & (std > 0)]
-    facts = {
+    facts = {} if save_law is None else {"law": str(save_law)}
+    facts |= {
         "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
         "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
         "chosen": filled_record.data.attrs["chosen_by"],

@@ -61,7 +61,7 @@ def info_command(
     if fields.variable._in_memory:
         notes += hints(fields)
         notes += [
-            f"{n} times {v:g}, a fill that the file does not declare: --missing {v:g}"
+            f"{n} times {v:g}, a fill value that the file does not declare: --missing {v:g}"
             for v, n in suspect_fills(fields.values)
         ]
     for note in notes:

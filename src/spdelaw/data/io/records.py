@@ -43,7 +43,7 @@ def unsealed(text: bytes, arrays: bytes = b"") -> dict[str, Any]:
     if not isinstance(document, dict) or CHECKSUM not in document:
         raise ValueError("a document without a checksum")
     if document[CHECKSUM] != checksum(document, arrays):
-        raise ValueError("other contents than were written")
+        raise ValueError("its content differs from what was written")
     return document
 
 

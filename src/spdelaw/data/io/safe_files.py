@@ -60,7 +60,7 @@ def refuse_special_in(directory: Path, allow_external: bool) -> None:
 
 def external_data(path: Path, got: str) -> FileError:
     """The error about data that lie outside of their file."""
-    fix = "copy the data into one file where they come from; if you trust the file, pass "
+    fix = "copy the data into one file first; if you trust the file, pass "
     fix += "allow_external=True to read() in Python"
     return FileError(str(path), expected="a file that holds all of its data", got=got, fix=fix)
 
@@ -103,7 +103,7 @@ def identity(path: Path) -> tuple[int, ...] | None:
 
 
 def _replaced_while_read(path: Path) -> FileError:
-    expected, got = "the same content throughout", "a new one in its place while it was read"
+    expected, got = "the same content throughout", "a file that was replaced while it was read"
     return FileError(str(path), expected=expected, got=got, fix="read it again")
 
 
@@ -142,8 +142,8 @@ def refuse_foreign(path: str | Path, written: Written) -> None:
         foreign = _foreign_files(target, written)
     if foreign:
         more = f" and {len(foreign) - _MAX_NAMED} more" if len(foreign) > _MAX_NAMED else ""
-        expected = "a free name, or a directory that holds only what spdelaw wrote"
-        got = f"something else in it: {', '.join(foreign[:_MAX_NAMED])}{more}"
+        expected = "a new name, or a directory that spdelaw wrote"
+        got = f"other content: {', '.join(foreign[:_MAX_NAMED])}{more}"
         fix = "choose another name, or move it elsewhere; nothing was deleted"
         raise FileError(str(path), expected=expected, got=got, fix=fix)
 
@@ -174,8 +174,8 @@ def as_file_error(path: str | Path, kind: type[Exception] = OSError) -> Iterator
         raise
     except kind as error:  # disk full, quota, refused names: all end here
         got = getattr(error, "strerror", None) or f"{type(error).__name__}: {_first_line(error)}"
-        fix = "check permissions and free space of the folder; the old file, if any, is untouched"
-        expected = "a place that can be written"
+        fix = "check permissions and free space of the folder; an existing file is unchanged"
+        expected = "a writable folder"
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
@@ -461,7 +461,7 @@ def reading(
         raise too_large(path, _first_line(error)) from error
     except Exception as error:  # damaged files make the libraries raise almost anything
         got = f"{type(error).__name__}: {_first_line(error)}"
-        got = "lists or dicts nested without end" if isinstance(error, RecursionError) else got
+        got = "lists or dicts nested too deeply" if isinstance(error, RecursionError) else got
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
@@ -497,7 +497,7 @@ def check_memory(path: Path | str, n_bytes: float) -> None:
 def too_large(path: Path | str, got: str) -> FileError:
     """The error about data that do not fit into memory."""
     expected = f"data of at most {MEMORY_SHARE * usable_memory() / 1e9:.3g} GB, half of the memory"
-    fix = "select fewer times or places with the program that wrote it, or convert it to Zarr and "
+    fix = "select fewer times or points with the program that wrote it, or convert it to Zarr and "
     return FileError(str(path), expected=expected, got=got, fix=fix + "read(path, lazy=True)")
 
 
@@ -506,7 +506,7 @@ def check_free_space(path: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(path.absolute().parent).free
     if n_bytes > free:
         expected = f"{n_bytes / 1e9:.3g} GB of free space on the disk"
-        fix = "remove something, choose another disk, or ask for fewer paths, times or points"
+        fix = "free some space, choose another disk, or request fewer paths, times or points"
         raise FileError(str(path), expected=expected, got=f"{free / 1e9:.3g} GB", fix=fix)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import difflib
 import gzip
+import importlib.util
 import io
 import zlib
 from collections.abc import Iterable
@@ -17,9 +17,10 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from spdelaw.checks import checked
-from spdelaw.data.io.safe_files import check_memory
-from spdelaw.data.layout import LABEL, POINT, TIME
-from spdelaw.errors import DataError, FileError
+from spdelaw.data.clock import to_dates
+from spdelaw.data.io.safe_files import check_memory, replace_file
+from spdelaw.data.layout import LABEL, PATH, POINT, TIME
+from spdelaw.errors import DataError, FileError, InputError
 
 # ---------- Times of a table: numbers, or dates in common formats
 
@@ -123,10 +124,10 @@ SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz", ".parquet",
 #: Columns of numbers from which on a table looks like one with a column per station.
 WIDE_TABLE_COLUMNS = 8
 WIDE_TABLE_FIX = (
-    "a column per station? One row per station and time is wanted: frame.melt(TIME, "
+    "a column per station? One row per station and time is needed: frame.melt(TIME, "
     "var_name='station', value_name='value'), then add columns of positions"
 )
-ONE_SERIES_FIX = "a law is about fields: bring values at several places, and their positions"
+ONE_SERIES_FIX = "a law describes fields: the table needs several stations and their positions"
 #: Columns that are one date together.
 DATE_PARTS = ("year", "month", "day", "hour")
 #: Usual names of columns by role, for a suggestion.
@@ -155,25 +156,23 @@ def read_frame(
         fix = f"check the name; the folder is {source.absolute().parent}"
         raise FileError(str(source), expected="a table", got=got, fix=fix)
     if not is_table(source):
-        got, fix = repr(source.suffix), "rename it after what it holds, such as stations.csv"
+        got, fix = repr(source.suffix), "give it the suffix of its format, such as stations.csv"
         raise FileError(str(source), expected=f"a table, {', '.join(SUFFIXES)}", got=got, fix=fix)
     try:
         frame = _parse_file(source, station, rows)
-    except ImportError as error:
-        expected, fix = "a package that reads Parquet", "pip install pyarrow, or write it as CSV"
-        raise FileError(str(source), expected=expected, got="none", fix=fix) from error
     except FileError:
         raise
     except (ValueError, OSError, EOFError, zlib.error, OverflowError) as error:
         line = (str(error).strip() or type(error).__name__).splitlines()[0]
         expected = "a table with a line of column names"
-        fix = "open it in an editor: is it complete, and what it is named after?"
+        fix = "open it in an editor: is it complete, and does its suffix match its format?"
         raise FileError(str(source), expected=expected, got=line[:200], fix=fix) from error
     return frame.rename(columns=lambda name: str(name).strip())
 
 
 def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataFrame:
     if source.suffix.lower() in (".parquet", ".pq"):
+        require_parquet(source)
         _check_parquet(source)
         frame = pd.read_parquet(source)
         return frame if rows is None else frame.head(rows)
@@ -187,13 +186,20 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
 
+def require_parquet(path: Path) -> None:
+    """Raise where the package that reads and writes Parquet is not installed."""
+    if path.suffix.lower() in (".parquet", ".pq") and importlib.util.find_spec("pyarrow") is None:
+        expected = "a package that reads and writes Parquet"
+        fix = "pip install pyarrow, or use CSV"
+        raise FileError(str(path), expected=expected, got="none", fix=fix)
+
+
 def _check_parquet(source: Path) -> None:
     """Compare the declared number of values with the memory."""
-    with contextlib.suppress(ImportError):
-        from pyarrow import parquet
+    from pyarrow import parquet
 
-        metadata = parquet.read_metadata(source)
-        check_memory(source, 8 * metadata.num_rows * metadata.num_columns)
+    metadata = parquet.read_metadata(source)
+    check_memory(source, 8 * metadata.num_rows * metadata.num_columns)
 
 
 def _opened(source: Path) -> Any:
@@ -261,16 +267,22 @@ def suggested(frame: pd.DataFrame) -> dict[str, str]:
     return columns_by_role | ({"value": numbers[-1]} if numbers else {})
 
 
+def _is_number(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(column))
+
+
 def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
-    return [name for name in names if pd.api.types.is_numeric_dtype(frame[name])]
+    return [name for name in names if _is_number(frame[name])]
 
 
-def evident(path: str | Path) -> dict[str, str] | None:
+def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     """Columns by role where their names leave no doubt, else None.
 
     There is a time and a place, and one column of numbers beside them.
     """
-    frame = read_frame(path, rows=SAMPLE_ROWS)
+    frame: Any = table
+    if not isinstance(table, pd.DataFrame):
+        frame = read_frame(table, rows=SAMPLE_ROWS)
     columns_by_role = suggested(frame)
     usual = {role: words for role, words in USUAL_NAMES.items() if role in columns_by_role}
     all_usual = all(columns_by_role[role].lower() in words for role, words in usual.items())
@@ -283,9 +295,10 @@ def evident(path: str | Path) -> dict[str, str] | None:
     return columns_by_role if all_usual and is_whole and is_single else None
 
 
-def columns_missing(path: str | Path, command: str) -> FileError:
+def columns_missing(table: str | Path | pd.DataFrame, command: str) -> FileError:
     """Error for a table whose columns have no roles, with the line that gives them."""
-    frame = read_frame(path, rows=SAMPLE_ROWS)
+    is_frame = isinstance(table, pd.DataFrame)
+    frame: Any = table if is_frame else read_frame(table, rows=SAMPLE_ROWS)
     roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
     guess: dict[str, Any] = suggested(frame)
     if "x" in guess:
@@ -293,17 +306,22 @@ def columns_missing(path: str | Path, command: str) -> FileError:
         roles |= {"station": guess["station"]} if "station" in guess else {}
     apart = [str(name) for name in frame.columns if str(name).lower() in DATE_PARTS]
     guess |= {"time": "date"} if len(apart) > 1 else {}
-    options = " ".join(f"--{role} {guess.get(role, word)}" for role, word in roles.items())
+    pairs = {role: guess.get(role, word) for role, word in roles.items()}
+    options = " ".join(f"--{role} {name}" for role, name in pairs.items())
+    if is_frame:
+        options = f"(table, {', '.join(f'{role}={name!r}' for role, name in pairs.items())})"
     is_wide = (
         not {"x", "lat"} & set(guess)
         and len(_numeric_columns(frame, frame.columns)) > WIDE_TABLE_COLUMNS
     )
     names = list(map(str, frame.columns))
     is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
-    fix = WIDE_TABLE_FIX if is_wide else ONE_SERIES_FIX if is_series else f"{command} {options}"
+    line = f"{command}{options}" if is_frame else f"{command} {options}"
+    fix = WIDE_TABLE_FIX if is_wide else ONE_SERIES_FIX if is_series else line
     fix = f"{_joined_date_advice(apart)}; then {fix}" if len(apart) > 1 else fix
     got = f"the columns {_listed(names)}"
-    return FileError(str(path), expected="to be told which column is what", got=got, fix=fix)
+    what, expected = "table" if is_frame else str(table), "columns with usual names"
+    return FileError(what, expected=expected, got=got, fix=fix)
 
 
 def _joined_date_advice(apart: list[str]) -> str:
@@ -320,6 +338,8 @@ def _joined_date_advice(apart: list[str]) -> str:
 SPARSE_CELLS_PER_ROW, MIN_SPARSE_CELLS = 200, 50_000_000
 #: Coordinates of a station that differ by less than this are one place.
 SAME_PLACE = 1e-6
+#: Attribute of fields from a table, and of results about them: names of its columns, by role.
+COLUMNS = "columns"
 #: Columns that are named in an error.
 MAX_LISTED_COLUMNS = 8
 ATTRS = {
@@ -338,6 +358,23 @@ class Columns(NamedTuple):
     lat: str | None = None
     x: str | None = None
     y: str | None = None
+    quantity: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Columns:
+        """Columns from ``time=date,value=tmax``."""
+        pairs = [entry.strip().partition("=") for entry in text.split(",") if entry.strip()]
+        wrong = [role for role, _, name in pairs if role not in cls._fields or not name]
+        if wrong:
+            expected = f"such as time=date, of {', '.join(cls._fields)}"
+            fix = "write time=date,value=tmax,station=id,lon=lon,lat=lat"
+            raise InputError("columns", expected=expected, got=repr(text), fix=fix)
+        return cls(**{role: name for role, _, name in pairs})
+
+    @property
+    def text(self) -> str:
+        """Inverse of `parse`."""
+        return ",".join(f"{role}={name}" for role, name in self.given.items())
 
     @property
     def given(self) -> dict[str, str]:
@@ -350,7 +387,7 @@ class Columns(NamedTuple):
         return {k: v for k, v in self.given.items() if k in ("lon", "lat", "x", "y")}
 
 
-@checked
+@checked()
 def from_table(
     table: Any,
     *,
@@ -361,31 +398,34 @@ def from_table(
     lat: str | None = None,
     x: str | None = None,
     y: str | None = None,
+    quantity: str | None = None,
 ) -> xr.DataArray:
     """Fields from a table with one row per station and time.
 
-    A value without a row is missing (NaN). Stations may report at times of their own; the fields
-    have all times that any of them reported at. Rows may come in any order; a row that repeats
-    another counts once. Times with a zone become UTC.
+    A value without a row is missing (NaN). Stations may have different times; the fields have all
+    times of all stations. Rows may come in any order; repeated rows count once. Times with a time
+    zone become UTC.
 
     Args:
         table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
             .csv.gz, .tsv or .parquet.
         time: column of times: dates, text of dates, or numbers.
         value: column of the values; empty is missing.
-        station: column of the names of stations; by default a place is a station.
+        station: column of the names of stations; by default each position is a station.
         lon: column of longitudes in degrees, with ``lat``.
         lat: column of latitudes in degrees.
-        x: column of positions that are no longitudes, alone or with ``y``.
+        x: column of positions that are not longitudes, alone or with ``y``.
         y: column of positions, with ``x``.
+        quantity: rows to use if a column names the quantity of each row, such as
+            ``"element=TMAX"``.
 
     Returns:
         DataArray (time, point) with coordinates ``lat`` and ``lon`` (or ``x`` and ``y``) and
         ``station`` along ``point``; (time, x) where there is only ``x``. `fit` takes it on a
-        `Sphere` or a `Box`.
+        `Sphere` or a `Box`. The attribute ``columns`` keeps the names for `to_table`.
 
     Raises:
-        DataError: a column is missing, a station has two places or two values at one time, ...
+        DataError: a column is missing, a station has two positions or two values at one time, ...
 
     Example:
         >>> import pandas as pd, spdelaw as sl
@@ -404,9 +444,23 @@ def from_table(
         >>> fields.station.values
         array(['7', '8'], dtype='<U1')
     """
-    columns = Columns(time, value, station, lon, lat, x, y)
+    columns = Columns(time, value, station, lon, lat, x, y, quantity)
     frame = read_frame(table, columns.station) if isinstance(table, str | Path) else table
-    return arranged(_check_columns(frame, columns), columns)
+    frame = _rows_of_quantity(_check_columns(frame, columns), quantity)
+    return arranged(frame, columns).assign_attrs({COLUMNS: columns.text})
+
+
+def _rows_of_quantity(frame: pd.DataFrame, quantity: str | None) -> pd.DataFrame:
+    """The rows of one quantity, such as ``element=TMAX``."""
+    if quantity is None:
+        return frame
+    column, _, chosen = quantity.partition("=")
+    rows = frame[frame[column].astype(str) == chosen]
+    if rows.empty:
+        kinds = _listed(sorted(map(str, frame[column].dropna().unique())))
+        fix = f"quantity='{column}={kinds.split(',')[0]}'"
+        raise DataError("quantity", expected=f"one of {kinds}", got=repr(chosen), fix=fix)
+    return rows.reset_index(drop=True)
 
 
 def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
@@ -417,6 +471,7 @@ def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
     frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
     names = [str(name) for name in frame.columns]
     for role, name in columns.given.items():
+        name = name.partition("=")[0] if role == "quantity" else name
         if name not in names:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
             fix = f"did you mean {near[0]}?" if near else f"name the column of the {role}"
@@ -472,10 +527,12 @@ def _numeric_values(column: pd.Series) -> np.ndarray:
         first = int(np.argmax(wrong))
         raise DataError(
             f"column '{name}'",
-            expected="finite numbers, and nothing where they are missing",
+            expected="finite numbers, or empty cells",
             got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
-            fix=f"leave it empty where nothing was measured; in pandas frame[{name!r}] = "
-            f"pandas.to_numeric(frame[{name!r}], errors='coerce')",
+            fix=(
+                f"leave missing values empty; in pandas frame[{name!r}] = "
+                f"pandas.to_numeric(frame[{name!r}], errors='coerce')"
+            ),
         )
     return numbers.to_numpy(dtype=float)
 
@@ -491,7 +548,7 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
                 f"degrees from {-limit:g} to {limit:g}",
                 f"{rows[role][beyond].iloc[0]:g}",
             )
-            fix = "check the column; positions that are no degrees are x and y"
+            fix = "check the column; positions that are not degrees are x and y"
             raise DataError(f"column '{name}'", expected=expected, got=got, fix=fix)
     if columns.station is None:
         groups = rows.groupby(list(rows.columns), sort=True)
@@ -508,7 +565,7 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
         more = len(np.unique(which[moved])) - 1
         raise DataError(
             f"station {text[at]}",
-            expected="one place",
+            expected="one position",
             got=f"{tuple(there[at])} and {tuple(rows.iloc[at])}, and {more} more stations moved",
             fix="give the station a new name where it moved",
         )
@@ -518,9 +575,13 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
         raise DataError(
             "stations",
             expected="stations at different places",
-            got=f"{' and '.join(same[:3])} at one, of {int(shared.sum())} that share theirs",
-            fix="leave station out, and average first what was seen at one place and time: "
-            "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)",
+            got=(
+                f"{' and '.join(same[:3])} at one position, of {int(shared.sum())} that share one"
+            ),
+            fix=(
+                "leave station out, and average the values of each position and time first: "
+                "frame.groupby([time, lon, lat], as_index=False).mean(numeric_only=True)"
+            ),
         )
     return names, which, places
 
@@ -528,9 +589,74 @@ def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.nda
 def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarray) -> DataError:
     """Two different values at one place and time."""
     by = [columns.station] if columns.station else list(columns.places.values())
+    used = {*columns.given.values()}
+    for name in [n for n in frame if n not in used and not _is_number(frame[n])]:
+        kinds = sorted(map(str, frame[name].dropna().unique()))
+        if len(kinds) > 1 and not frame.duplicated([*by, columns.time, name]).any():
+            expected, got = "rows of one quantity", f"{_listed(kinds)} in the column {name!r}"
+            fix = f"choose one: quantity='{name}={kinds[0]}'"
+            return DataError("table", expected=expected, got=got, fix=fix)
     row = frame.iloc[int(np.argmax(again))]
     shown = ", ".join(f"{name} {row[name]}" for name in [*by, columns.time])
     names = ", ".join(repr(name) for name in [*columns.places.values(), *by, columns.time])
-    got = f"{int(again.sum())} rows that contradict another, the first: {shown}"
+    got = f"{int(again.sum())} rows that contradict another row, the first: {shown}"
     fix = f"average them: frame.groupby([{names}], as_index=False).mean(numeric_only=True)"
     return DataError("table", expected="one value per station and time", got=got, fix=fix)
+
+
+# ---------- Fields and results as a table, the inverse of `from_table`
+
+
+@checked()
+def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
+    """Table with one row per place and time, the inverse of `from_table`.
+
+    A DataArray gives one column of values. A Dataset of results gives a column for each variable,
+    such as ``mean``, ``std`` and ``std_field``; joint draws are columns ``sample_0``, ``sample_1``
+    and so on. Rows without any value are left out.
+
+    Args:
+        fields: fields, or what `Law.forecast`, `Law.reconstruct` and `fill` return.
+        columns: names of columns by role, as of `from_table`: ``time``, ``value``, ``station``,
+            ``lon``, ``lat``, ``x``, ``y``. By default those of the table that the data came from,
+            else the names of the coordinates.
+
+    Example:
+        >>> import spdelaw as sl
+        >>> rows = sl.datasets.station_tmax()
+        >>> names = dict(time="date", value="tmax", station="station", lon="lon", lat="lat")
+        >>> table = sl.to_table(sl.from_table(rows, **names))
+        >>> len(table) == len(rows), list(table.columns)
+        (True, ['date', 'station', 'lat', 'lon', 'tmax'])
+    """
+    names = Columns.parse(str(fields.attrs.get(COLUMNS, "")))._asdict() | columns
+    if isinstance(fields, xr.DataArray):
+        fields = fields.to_dataset(name=str(names.get("value") or fields.name or "value"))
+    if "draw" in fields.dims:
+        sample = fields["sample"].transpose("draw", ...).drop_vars("draw", errors="ignore")
+        draws = {f"sample_{i}": one for i, one in enumerate(sample)}
+        fields = fields.drop_dims("draw").assign(draws)
+    rows = max(fields.values(), key=lambda one: one.ndim).dims
+    kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
+    if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
+        kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
+    kept = kept.squeeze([PATH] if kept.sizes.get(PATH) == 1 else [], drop=True)
+    values = [str(name) for name in kept.data_vars]
+    frame = kept.to_dataframe().dropna(subset=values, how="all").reset_index()
+    heads = [name for name in frame if name not in values and name != POINT]
+    heads.sort(key=lambda name: (name != TIME, name != "station"))  # others in their order
+    table = frame[[*heads, *values]].rename(columns={k: v for k, v in names.items() if v})
+    return table.reset_index(drop=True)
+
+
+def write_table(fields: xr.DataArray | xr.Dataset, path: Path) -> None:
+    """Write `to_table` of fields: Parquet, or CSV with commas or, for ``.tsv``, tabs."""
+    require_parquet(path)
+    frame = to_table(fields)
+    with replace_file(path) as new:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame.to_parquet(new, index=False)
+        else:
+            zipped = "gzip" if path.suffix.lower() == ".gz" else None
+            separator = "	" if ".tsv" in path.suffixes else ","
+            frame.to_csv(new, index=False, sep=separator, compression=zipped)

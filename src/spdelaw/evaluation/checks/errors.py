@@ -205,6 +205,9 @@ def _filter_errors(block: Block, space: StateSpace) -> OneStep:
     """One-step innovations for any dynamics, through the forward filter; (T, N, P)."""
     r = float(space.observation_variance)
     out, before, size = np.full((3, *block.estimate.shape), np.nan)
+    if space.initial.kind == "deterministic":  # of the path that the law was learned from
+        wide = np.full(space.n_modes, float(np.nanmean(block.estimate**2)))
+        space = space._replace(initial=space.initial._replace(kind="gaussian", covariance=wide))
     filtered = forward_filter(block, space)
     for path in range(len(block.paths)):
         before[..., path] = filtered.predicted_mean[:, path]

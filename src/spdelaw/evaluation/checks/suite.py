@@ -37,8 +37,9 @@ MOST = 4_000_000
 #: Size of a nonlinear term in a mode, relative to its largest one, that is rounding, as where the
 #: symmetry of a ring lets it vanish.
 VANISHES = 1e-10
-#: Mean of the values, in standard deviations, from which on terms of a law may lack an origin.
-OFFSET = 10.0
+#: Mean of the values, in standard deviations, from which on terms of a law may lack an origin, and
+#: do lack it.
+OFFSET, FAR_FROM_ZERO = 10.0, 100.0
 #: Bytes of Gram matrices, one for each of these times, at most.
 MOST_GRAM_BYTES = 400e6
 
@@ -284,7 +285,8 @@ class Suite:
     def _offset(self) -> list[TestResult]:
         """Powers of fluctuations, where a law with terms has those of values far from zero.
 
-        ``detail``: the mean of the values.
+        Very far from it no data tell such powers apart, whatever the errors are. ``detail``: the
+        mean of the values.
         """
         values = self.errors.observed.values
         centre, spread = float(np.nanmean(values)), float(np.nanstd(values))
@@ -292,7 +294,8 @@ class Suite:
             return []
         mean = -np.nanmean(self.errors.state, (0, 1))
         result = self._regress_terms("offset", self._columns_of(POWERS, mean))
-        return [dataclasses.replace(result, detail=centre)]
+        p = 0.0 if abs(centre) > FAR_FROM_ZERO * spread else result.p
+        return [dataclasses.replace(result, detail=centre, p=p)]
 
     def _observation_noise(self) -> list[TestResult]:
         """Noise of observation under a law that has none.

@@ -174,12 +174,12 @@ def _cause_line(suite: Suite, d: TestResult, rejected: list[str]) -> Line:
     cause, remedy = _cause(suite, d, _series_text(d, rejected, suite.errors.unit))
     is_refused = remedy.startswith(REFUSED_BESIDE_TERMS)
     if d.test == "rounding" and suite.law.observation_variance.any():
-        text = f"{cause}: {REMEDY} values with more digits, as no Gaussian noise makes this"
+        text = f"{cause}: {REMEDY} values with more digits, as rounding errors are not Gaussian"
         return Line(d.expected_gain, text)
     if not isinstance(suite.law.dynamics, Linear) and is_refused:
         return Line(
             d.expected_gain,
-            f"{cause}, worth about {_nats(d.gain)}; a law with terms has no such part",
+            f"{cause}, worth about {_nats(d.gain)}; laws with terms do not support it",
         )
     return Line(d.expected_gain, f"{cause}: {remedy} gains about {_nats(d.gain)}, try it")
 
@@ -201,7 +201,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         cause = f"the values are rounded to {d.place}, which is noise of standard deviation"
         return f"{cause} {std:.2g}", "observation_noise='estimate'"
     if test == "growing mode":
-        cause = f"growth in place of decay in {d.place} (sl.discover finds all terms)"
+        cause = f"growth instead of decay in {d.place} (sl.discover finds all terms)"
         return cause, _terms_text(("u", "u^3"))
     if test == "offset":
         return (
@@ -233,15 +233,16 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         word = "low_rank" if d.detail > ONE_PATTERN and law.n_modes > 3 else "dense"
         return f"the noise of {where} is correlated", f"noise='{word}'"
     if test == "observation noise" and d.detail < 0:
-        return f"errors of {where} go on from one time to the next", _more_modes(law)
+        return f"errors of {where} are positively correlated in time", _more_modes(law)
     if test == "observation noise":
         cause = (
-            f"errors of {where} turn back from one time to the next, as noise of observation does"
+            f"errors of {where} are negatively correlated in time, as observation noise makes them"
         )
         return cause, "observation_noise='estimate'"
     if test == "outside the modes":
         cause = (
-            f"what lies outside the modes is {np.sqrt(d.detail):.2g} times as large as the law says"
+            f"the residual outside the modes is {np.sqrt(d.detail):.2g} times as large as in the "
+            "law"
         )
         estimated = law.info.get("observation_noise") == "estimate" and d.detail > 1
         return cause, _more_modes(law) if estimated else "observation_noise='estimate'"
@@ -253,8 +254,8 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         has_room = d.place == "u^2" and "u^3" not in has  # a square alone is unstable
         terms = (*has, d.place, "u^3") if has_room else (*has, d.place)
         grows = _growing_modes(law)
-        cause = f"growth in place of decay in {grows}, or " if grows else ""
-        cause += f"the drift bends: it lacks a term {d.place} (sl.discover finds all)"
+        cause = f"growth instead of decay in {grows}, or " if grows else ""
+        cause += f"the drift is nonlinear: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
     return "the noise grows or shrinks with the field", _transform(suite)
 
@@ -281,10 +282,10 @@ def _line_without_cause(suite: Suite, d: TestResult, rejected: list[str], explai
     """Departures that name no cause: memory, normality, variance, decay."""
     law, where = suite.law, _series_text(d, rejected, suite.errors.unit)
     texts = {
-        "memory": f"memory left in {where}",
+        "memory": f"correlation in time remains in {where}",
         "normality": f"errors of {where} are not normal",
-        "variance": f"errors of {where} do not have the size that the law says",
-        "decay": f"{where} decay at another rate than the law says",
+        "variance": f"errors of {where} differ in size from those of the law",
+        "decay": f"{where} decay at another rate than in the law",
     }
     text = texts[d.test]
     if explained:
@@ -294,8 +295,10 @@ def _line_without_cause(suite: Suite, d: TestResult, rejected: list[str], explai
         remedy = "observation_noise='estimate'" if noisy else _more_modes(law)
         return Line(d.gain, f"{text}, worth about {_nats(d.gain)}: try {remedy}")
     if d.test == "normality":
-        return Line(d.gain, f"{text}, and no Gaussian noise makes them: try {_transform(suite)}")
-    return Line(d.gain, f"{text}: are these data of the same process? Fit both together")
+        return Line(d.gain, f"{text}, which Gaussian noise cannot cause: try {_transform(suite)}")
+    return Line(
+        d.gain, (f"{text}: check whether both data sets have the same law, and fit them together")
+    )
 
 
 def _more_modes(law: Law) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from spdelaw.data.climate import in_space, interpolated, mask_outliers
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.domains.base import AbstractDomain
@@ -16,57 +17,19 @@ from spdelaw.domains.base import AbstractDomain
 # ---------- A complete climatology: coefficients of points without values, from their neighbours
 #
 # Coefficients ``B_g(x)`` that are unknown, or wild because waves carried a short record on, come
-# from those of other points: a plane in space and, for its residual, the mean of the
-# nearest ones weighted by one over the squared distance.
+# from those of other points (`spdelaw.data.climate.interpolated`).
 
 
 Array = np.ndarray
 
-#: Robust standard deviations from the median of all points beyond which a coefficient is wild.
-WILD_DEVIATIONS = 20.0
-#: Neighbours that an unknown coefficient is taken from.
-NEIGHBOURS = 8
-
 
 def completed(prepared: Prepared) -> Prepared:
     """The same preparation with numbers for every point, where any point has them."""
-    table = np.vstack([_mask_outliers(prepared.coefficients), np.log(prepared.scale)[None]])
+    table = np.vstack([mask_outliers(prepared.coefficients), np.log(prepared.scale)[None]])
     if np.isfinite(table).all():
         return prepared
-    points = np.reshape(prepared.points, (table.shape[1], -1)).astype(float)
-    spread = np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)
-    scaled_points = (points - points.mean(0)) / spread.max()
-    full = np.stack([_interpolated(row, scaled_points) for row in table])
+    full = interpolated(table, np.reshape(prepared.points, (table.shape[1], -1)).astype(float))
     return dataclasses.replace(prepared, coefficients=full[:-1], scale=np.exp(full[-1]))
-
-
-def _mask_outliers(coefficients: Array) -> Array:
-    """Coefficients (n_columns, n_points), NaN at points of which any is far off all others."""
-    complete = coefficients[:, np.isfinite(coefficients).all(0)]
-    if complete.shape[1] <= NEIGHBOURS:
-        return coefficients
-    middle = np.median(complete, axis=1, keepdims=True)
-    spread = 1.4826 * np.median(np.abs(complete - middle), axis=1, keepdims=True)
-    off = np.abs(coefficients - middle) > WILD_DEVIATIONS * np.where(spread > 0, spread, np.inf)
-    return np.where(off.any(0), np.nan, coefficients)
-
-
-def _interpolated(row: Array, points: Array) -> Array:
-    """One coefficient at all points; unchanged where no point has it."""
-    available = np.isfinite(row)
-    if available.all() or not available.any():
-        return row
-    plane = np.column_stack([np.ones(len(points)), points])
-    trend = np.zeros(len(row))
-    if available.sum() > 3 * plane.shape[1]:
-        trend = plane @ np.linalg.lstsq(plane[available], row[available], rcond=None)[0]
-    k = min(NEIGHBOURS, int(available.sum()))
-    distance, near = scipy.spatial.KDTree(points[available]).query(points[~available], k=k)
-    weights = 1.0 / (distance.reshape(-1, k) ** 2 + 1e-12)
-    residual = (row - trend)[available][near.reshape(-1, k)]
-    out = row.copy()
-    out[~available] = trend[~available] + (weights * residual).sum(1) / weights.sum(1)
-    return out
 
 
 # ---------- A climatology that neighbouring points share
@@ -204,12 +167,3 @@ def prepare_data(
             strength = choose_strength(prepared, *data, truth)
         prepared = share_climatology(prepared, *data, strength)
     return observe(observed, domain, completed(prepared)), strength
-
-
-def in_space(points: Array, dims: tuple[str, ...]) -> Array:
-    """Points (M, d) in lengths that are alike, those of a sphere in space."""
-    table = np.reshape(points, (len(points), -1)).astype(float)
-    if dims != ("lat", "lon"):
-        return table
-    lat, lon = np.radians(table).T
-    return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])

@@ -11,6 +11,7 @@ import xarray as xr
 
 from spdelaw.checks import checked, one_of
 from spdelaw.data.fields import OBSERVATION_STD
+from spdelaw.data.io.sources import open_raw
 from spdelaw.data.observed import Observed, check_times, observe
 from spdelaw.data.prepare import Preparation, learn_map
 from spdelaw.data.quality import check_plausible
@@ -70,29 +71,31 @@ def fill(
     gaps, and predicted from all others.
 
     Args:
-        data: fields or raw data; NaN is missing. Lazy data come back lazy, filled by the law that
-            the first of them (256 MB of paths, or of the times of one record) choose.
-        domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
-        n_modes: a number, or "auto" for the fewest that predict held-out values as well as any, to
-            within a standard error.
-        prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
-            completed from neighbours where a point never saw a month.
-        basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
-        drift: as in `spdelaw.fit`; None tries what is usual.
+        data: fields or raw data, in any form that `spdelaw.fit` takes; NaN is missing. Lazy data
+            come back lazy, filled by the law that is chosen on their first part (256 MB of paths,
+            or of the times of one record).
+        domain: as in `spdelaw.fit`; guessed from the coordinates by default.
+        n_modes: a number, or "auto" for the fewest modes whose CRPS of held-out values is within
+            one standard error of the best.
+        prepare: `spdelaw.Preparation`, such as anomalies; estimated without held-out values; a
+            month without data at a point is interpolated from neighbours.
+        basis: "domain" for its eigenfunctions, "patterns" for those of the data; None compares
+            both.
+        drift: as in `spdelaw.fit`; None compares several.
         rest: model of the residual outside the modes: "white" or with "memory", as in
-            `spdelaw.Model`, "local" from close values in space and time, "shared" from the other
-            points of the same time by their learned covariance; "auto" takes white, local or
-            shared, as predicts better.
-        smooth: give the mean of the field at observed values also, without the noise of
-            observations; else observed values stay as they are: their ``std`` is 0, and their
-            ``std_field`` is that of the noise.
-        everywhere: fill points that were never seen too; else these are NaN, as land is.
-        seconds: no candidate is begun that would take longer than this in all; None for no limit.
-        seed: of what is held out.
+            `spdelaw.Model`, "local" (predicted from close values in space and time), "shared"
+            (predicted from other points at the same time by their estimated covariance); "auto"
+            chooses white, local or shared by cross-validation.
+        smooth: also replace observed values by the mean of the field without observation noise. By
+            default observed values are unchanged, with ``std`` 0 and ``std_field`` that of the
+            noise.
+        everywhere: also fill points without any data, such as land; by default they are NaN.
+        seconds: start no candidate that would exceed this total time; None for no limit.
+        seed: of the held-out values.
         progress: called with the name of each candidate.
-        return_law: whether the law that was chosen, learned from all data, comes back as well. It
-            has the modes alone: the local or shared residual belongs to the filled record.
-        words: further words of `spdelaw.Model`; ``residual`` is another name of ``rest``.
+        return_law: whether to return also the chosen law, fitted to all data. It contains the modes
+            only, not the local or shared residual of the filled record.
+        words: further keywords of `spdelaw.Model`; ``residual`` is another name of ``rest``.
 
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that
@@ -124,7 +127,7 @@ class Filled(NamedTuple):
     trials: list[Trial]
 
 
-@checked
+@checked()
 def fill_record(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -143,6 +146,7 @@ def fill_record(
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
     rest = words.pop("residual", rest)
+    data, prepare = open_raw(data, domain, prepare, words)
     _check_options(n_modes, basis, drift, rest, words)
     if domain is None:
         domain, prepare = guess_source(data, prepare)
@@ -184,7 +188,7 @@ def _check_options(n_modes: Any, basis: Any, drift: Any, rest: Any, words: dict[
     for name in words:
         if name not in WORDS or name in ("drift", "forcing"):
             allowed = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
-            expected, got = f"a word of the model: {allowed}", repr(name)
+            expected, got = f"a keyword of the model: {allowed}", repr(name)
             raise InputError(name, expected=expected, got=got, fix="see help(spdelaw.fill)")
 
 
@@ -200,7 +204,7 @@ def _held_out(observed: Observed, grid: Grid, seed: int, whole_points: bool) -> 
     task = gap_task(observed_mask, grid.points, seed, whole_points=whole_points)
     if (observed_mask & ~task.given).sum() < FEWEST_HELD_OUT:
         expected = f"enough values to hold {FEWEST_HELD_OUT} of them out"
-        fix = "observe longer, or fit a law and use law.reconstruct(data)"
+        fix = "use a longer record, or fit a law and use law.reconstruct(data)"
         raise DataError(
             "data", expected=expected, got=f"{int(observed_mask.sum())} values", fix=fix
         )
@@ -402,10 +406,10 @@ def _choice_attributes(trials: list[Trial], record: Record) -> dict[str, Any]:
     tried, least = len(crps), min(crps, default=np.inf)
     why = "least CRPS" if best.crps <= least else f"fewest modes near the least CRPS ({least:.4g})"
     sentence = (
-        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values "
-        f"held out as gaps lie (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
+        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values held "
+        f"out in the pattern of the gaps (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
     )
     late = sum(1 for t in trials if t.note.startswith("not tried"))
     if late:
-        sentence += f"; {late} larger ones were not tried for want of time"
-    return {"title": "Gaps filled by a learned law", "chosen_by": sentence, "held_out": held}
+        sentence += f"; {late} larger ones were not tried, as they exceed the time limit"
+    return {"title": "Gaps filled by an estimated law", "chosen_by": sentence, "held_out": held}

@@ -338,7 +338,9 @@ def choose(
                 and all_trials
                 and _expected_seconds(last, candidate) > seconds_left
             ):
-                all_trials.append(Trial(candidate, rests[0], note="not tried: no time left"))
+                all_trials.append(
+                    Trial(candidate, rests[0], note=("not tried: exceeds the time limit"))
+                )
                 break
             if progress is not None:
                 progress(str(candidate))

@@ -124,6 +124,11 @@ def _sample_values(observed: Observed) -> tuple[Array, Array]:
     return first_paths(observed, n_paths, RECORD_VALUES if observed.n_paths == 1 else np.inf)
 
 
+def with_head(observed: Observed) -> Observed:
+    """The data with the sample in memory, so that it is read once."""
+    return observed._replace(head=_sample_values(observed)[0])
+
+
 def first_paths(observed: Observed, n_paths: int, n_values: float = np.inf) -> tuple[Array, Array]:
     """Values of the first paths, of long ones those of their head, and their times."""
     values, times = observed.first(n_paths, n_values), observed.times
@@ -260,12 +265,12 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
 
     for n in range(1, most + 1):
         if collapsed(n).misfit <= NO_RESIDUAL * energy and _hold_all(observed, n):
-            return n, f"{n} modes chosen: they hold the fields to rounding"
+            return n, f"{n} modes chosen: they represent the fields to rounding errors"
     laws: dict[int, Parameters] = {}
     best = likeliest_total(lambda n: -_bic_of(observed, collapsed(n), laws), 1, most)
     sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
     if best == most:
-        sentence += "; the criterion would take more"
+        sentence += "; BIC would select more"
     return best, sentence
 
 

@@ -1,4 +1,4 @@
-"""The chaos engine: the paper's truncated model with exact Gaussian inference.
+"""The chaos engine: the paper's truncated model with exact inference, and its higher orders.
 
 ``tail="modelled"``: the tail beyond K functions of time is part of the model. The coefficients are
 then Ornstein-Uhlenbeck processes again, their likelihood is that of the exact engine, and so is its
@@ -7,22 +7,29 @@ maximum. The chaos coordinates come after, from `chaos_posterior`.
 ``tail="dropped"``: maximum likelihood of the paper's decoder, and what the truncation costs. The
 observation variance has to carry the tail beyond K functions of time, so it is part of the estimate
 also for data without noise.
+
+Laws with terms, or with noise that depends on the state, are learned from their conditional moments
+by `SemilinearEngine`: the truncation biases no parameter. Their expansion has any order.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from spdelaw.chaos.higher_order import truncation_floor
+from spdelaw.chaos.laplace import chaos_equation, expand_equation
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos, project_on_decoder
-from spdelaw.checks import checked, one_of
+from spdelaw.chaos.products import growth_between_wells
+from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.errors import ConvergenceError, InputError
+from spdelaw.errors import ConvergenceError, InputError, SpdeLawWarning
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.design import fixed_noise
 from spdelaw.infer.engines.exact import fit_statistics, maximum_likelihood, statistics_of
@@ -32,6 +39,7 @@ from spdelaw.infer.moments import energy_of, from_coefficients, initial_state
 from spdelaw.infer.objective import Evaluate, estimate, log_posterior
 from spdelaw.infer.optimise import Estimate, Fit
 from spdelaw.infer.parameters import parametrise
+from spdelaw.infer.semilinear.engine import SemilinearEngine, check_term_names
 from spdelaw.law.law import Law
 from spdelaw.law.prediction import DEFAULT_N_TIME
 from spdelaw.processes import operators
@@ -45,13 +53,23 @@ Array = np.ndarray
 NOISE_FREE = 1e-12
 #: Paths whose projection gives the first guess of the observation variance.
 PROJECTED_PATHS = 24
+#: Times at which an expansion is judged, and functions of time of its first look.
+N_JUDGED, FEW_FUNCTIONS = 17, 4
+NO_HIGHER_ORDER = (
+    "order={} has no effect: a linear law with additive noise has no chaos beyond the first order"
+)
+BISTABLE = (
+    "the drift has two wells that paths reach, and between them it grows at the rate {:.3g}: chaos "
+    "coordinates of any order describe such a law wrongly; use law.sample and law.reconstruct, "
+    "which do not need them"
+)
 BIASED_NOTE = (
-    "the tail beyond K = {} functions of time is dropped: the observation variance carries it and "
-    "the spectra are biased; tail='modelled' is not"
+    "the tail beyond K = {} functions of time is dropped: the observation variance absorbs it and "
+    "the spectra are biased; tail='modelled' has no bias"
 )
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Chaos(Engine):
     """The paper's expansion in chaos coordinates, with its exact posterior.
@@ -62,6 +80,14 @@ class Chaos(Engine):
     names: "fields", or, where the fields lie in the modes without any noise and so have no
     density, "coefficients" after a deterministic start, the parameters being those of the fit.
 
+    A law with ``terms``, or with noise that depends on the state, has chaos of every order. Its
+    parameters are learned from conditional moments, without truncation; ``order`` then concerns the
+    posterior of the coordinates (`spdelaw.law.chaos_posterior`) and paths drawn from the expansion
+    (`spdelaw.law.sample_chaos`). ``info["chaos_floor"]`` is the share of the variance above the
+    order at the last time, for any number of functions of time (None with a nonlinear drift), and
+    ``info["chaos_missing"]`` the share that the expansion leaves to its tail, on average over the
+    times; with a nonlinear drift it is that of the equation linearised at its mean.
+
     Args:
         n_time: number K of basis functions of time.
         order: largest order of the Hermite polynomials. A linear equation with additive noise has
@@ -69,16 +95,18 @@ class Chaos(Engine):
         tail: covariance of the time functions beyond K: "modelled" (unbiased) or "dropped" (the
             model of the paper).
         threads: number of threads for data with gaps.
+        terms: terms of the equation beyond the linear drift, as in `SemilinearEngine`.
 
     Example:
         >>> Chaos(tail="dropped")
-        Chaos(n_time=16, order=1, tail='dropped', threads=1)
+        Chaos(n_time=16, order=1, tail='dropped', threads=1, terms=())
     """
 
     n_time: int = DEFAULT_N_TIME
     order: int = 1
     tail: str = "modelled"
     threads: int = 1
+    terms: Sequence[str] = ()
     name = "chaos"
     # First-order propagators are known in closed form where modes evolve alone and unforced.
     supports = frozenset(WORDS) - {"forcing", "season", "state_noise"}
@@ -86,9 +114,19 @@ class Chaos(Engine):
     def __post_init__(self) -> None:
         """Check the options."""
         one_of("tail", self.tail, TAILS)
+        whole("n_time", self.n_time, 1)
+        whole("order", self.order, 1)
+        check_term_names("terms", self.terms)
 
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse options that the expansion does not support."""
+        if self._is_nonlinear(model):
+            if self.tail == "dropped":
+                expected = "'modelled' beside terms or state_noise"
+                fix = "drop it afterwards: chaos_posterior(law, data, tail='dropped')"
+                raise InputError("tail", expected=expected, got="'dropped'", fix=fix)
+            SemilinearEngine(self.terms).check(self._completed(model), bootstrap)
+            return
         super().check(model, bootstrap)
         if model.couples_drift:
             expected = "'diagonal' or 'parametric' with engine='chaos'"
@@ -101,6 +139,10 @@ class Chaos(Engine):
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
     ) -> Law:
         """Maximum likelihood of the chaos model."""
+        if self._is_nonlinear(model):
+            semilinear = SemilinearEngine(self.terms)
+            law = semilinear.learn(observed, domain, n_modes, self._completed(model), **run)
+            return self._with_expansion(law, observed.span)
         chaos = ChaosModel(self.n_time, observed.span, self.tail)  # type: ignore[arg-type]
         loss: dict[str, Any] = {"truncation_loss": 0.0, "truncation_loss_of": "fields"}
         if self.tail == "modelled":
@@ -108,20 +150,62 @@ class Chaos(Engine):
         else:
             fit, loss = fit_truncated(observed, n_modes, model, chaos)
         law = assemble(fit, observed, model, run["level"])
-        facts = {
+        if self.order > 1:
+            loss["warnings"] = [*law.info.get("warnings", []), NO_HIGHER_ORDER.format(self.order)]
+        return law.with_info(
+            **self._facts(chaos.horizon, chaos.latent_dimension(law.dynamics.n_modes)), **loss
+        )
+
+    def _is_nonlinear(self, model: Model) -> bool:
+        return bool(self.terms) or model.state_noise != "none"
+
+    def _completed(self, model: Model) -> Model:
+        """The model as `SemilinearEngine` has it where terms are given and nothing is stated."""
+        states_nothing = model.drift == WORDS["drift"] and self.terms
+        return dataclasses.replace(model, drift="parametric") if states_nothing else model
+
+    def _facts(self, horizon: float, latent_dimension: int) -> dict[str, Any]:
+        return {
             "engine": self.name,
             "tail": self.tail,
             "n_time": self.n_time,
-            "horizon": chaos.horizon,
-            "latent_dimension": chaos.latent_dimension(law.dynamics.n_modes),
+            "order": self.order,
+            "horizon": horizon,
+            "latent_dimension": latent_dimension,
         }
-        return law.with_info(**facts, **loss)
+
+    def _with_expansion(self, law: Law, horizon: float) -> Law:
+        """The law with what its expansion leaves out, and a warning where it describes nothing."""
+        dynamics: Any = law.dynamics
+        equation = chaos_equation(dynamics, law.initial)
+        ages = np.linspace(0.0, horizon, N_JUDGED)
+        first = expand_equation(equation, ages, min(self.n_time, FEW_FUNCTIONS), 1, horizon)
+        mean = first.values[:, 0]
+        linear = equation.linearised(mean.mean(0))
+        expansion = expand_equation(linear, ages, self.n_time, self.order, horizon)
+        facts = self._facts(horizon, law.n_modes * len(expansion.indices))
+        facts |= {"truncation_loss": 0.0, "truncation_loss_of": "fields", "chaos_floor": None}
+        if equation.nonlinear is None:
+            given = equation.generator, equation.couplings, equation.moment, ages[-1:]
+            facts["chaos_floor"] = float(truncation_floor(*given, self.order)[-1, -1])
+        tail = np.einsum("tntn->", expansion.tail)
+        energy = float((expansion.values[:, 1:] ** 2).sum())
+        facts["chaos_missing"] = float(tail / max(tail + energy, np.finfo(float).tiny))
+        if self.terms:
+            last = first.values[-1, 1:]
+            covariance = last.T @ last + first.tail[-1, :, -1]
+            growth = growth_between_wells(dynamics, mean[-1], covariance, horizon)
+            if growth > 0:
+                note = BISTABLE.format(growth)
+                warnings.warn(note, SpdeLawWarning, stacklevel=5)
+                facts["warnings"] = [*law.info.get("warnings", []), note]
+        return law.with_info(**facts)
 
 
 # -- the paper's decoder, its tail dropped --------------------------------------------------------
 def check_truncated(model: Model, bootstrap: int) -> None:
     """Refuse options that the truncated model does not support."""
-    carries = "the observation variance carries the dropped tail; or pass tail='modelled'"
+    carries = "the observation variance absorbs the dropped tail; or pass tail='modelled'"
     spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
     exact = "pass tail='modelled', or engine='exact'"
     refused = {

@@ -17,6 +17,7 @@ from spdelaw.infer.engines.candidates import (
     STEADY_SHARE,
     likeliest_total,
     needed_nuisance,
+    with_head,
 )
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import MomentEstimates, of_components
@@ -26,7 +27,7 @@ from spdelaw.infer.parameters import OperatorTied, Parametrisation, PowerTied, S
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import without_response
 from spdelaw.statespace.collapse import Collapsed, collapse
-from spdelaw.statespace.condense import collapsed_rows
+from spdelaw.statespace.condense import collapsed_rows, condensed
 from spdelaw.statespace.likelihood import evaluate_likelihood
 
 # ---------- Passes over observed fields for a design, piece by piece
@@ -53,6 +54,13 @@ def principal_components(observed: Observed) -> tuple[Array, float] | None:
     None where the spectrum has no gap to rounding, that is, where there is noise.
     """
     pieces, shape = observed.pieces(), observed.values.shape
+    head = observed.first(MOST_SAMPLED).reshape(-1, shape[-1])
+    if (
+        observed.is_lazy
+        and len(head) >= shape[-1]
+        and _is_noisy(np.linalg.svd(head, compute_uv=False))
+    ):
+        return None  # without a pass over all
     step = max(1, shape[0] * shape[1] // COMPONENT_ROWS)
     blocks = [
         [piece, path.start, time.start]
@@ -61,12 +69,18 @@ def principal_components(observed: Observed) -> tuple[Array, float] | None:
     ]
     rows = np.concatenate(observed.executor.map(_every_nth_row, blocks, shape[1], step))
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
-    share = (s / s[0]) ** 2
-    if share[int(0.7 * len(share))] > 1e-10:
+    if _is_noisy(s):
         return None
-    keep = directions[: int((share > COMPONENT_TOLERANCE).sum())].T
+    keep = directions[: int(((s / s[0]) ** 2 > COMPONENT_TOLERANCE).sum())].T
     increments = np.diff(np.asarray(observed.first(MOST_SAMPLED) @ keep), axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
+
+
+def _is_noisy(singular_values: Array) -> bool:
+    """Whether the spectrum of fields has no gap to rounding."""
+    return bool(
+        (singular_values[int(0.7 * len(singular_values))] / singular_values[0]) ** 2 > 1e-10
+    )
 
 
 def _every_nth_row(piece: list, n_times: int, step: int) -> Array:
@@ -177,10 +191,28 @@ class Design(NamedTuple):
         if n_times is None:
             some = some._replace(survey=self.observed.survey)  # of all rows
         else:
-            some = some.at_times(slice(n_times))
+            some = some.at_times(slice(n_times)).in_memory()
         if weights is not None and weights.ndim > 1:
             weights = weights[which, :n_times]
         return self._replace(observed=some, weights=weights)
+
+
+def condensed_once(observed: Observed, n_modes: int, model: Model) -> Observed:
+    """Data in pieces on all modes that their design may need, from one pass.
+
+    The number of nuisance modes is decided by the head of the data, which is read first.
+    """
+    if observed.collapsed:
+        return observed
+    observed = with_head(observed) if observed.head is None else observed
+    if model.nuisance != "auto":
+        total = n_modes + int(model.nuisance)
+    elif np.isnan(np.asarray(observed.head)).any() or grid_mixes(observed, n_modes):
+        total = n_modes + int(needed_nuisance(observed, n_modes).answer)
+    else:
+        total = n_modes
+    has_gaps = observed.survey is not None and observed.survey.missing > 0
+    return condensed(observed, *([total] if has_gaps else sorted({n_modes, total})))
 
 
 def make_design(
@@ -219,9 +251,9 @@ def _nuisance_notes(extra: Decision, n_modes: int) -> list[str]:
     steady = extra.compared.get("residual_mean", 0.0)
     if steady > STEADY_SHARE:
         out.append(
-            f"{100 * steady:.0f} % of the residual of the modes is a mean that stays at each "
-            "point, which the law takes for noise: take it off with --anomalies mean (or month), "
-            "in Python prepare=sl.Preparation(anomalies='mean')"
+            f"{100 * steady:.0f} % of the residual of the modes is a constant mean at each point, "
+            "which the law treats as noise: subtract it with --anomalies mean (or month), in "
+            "Python prepare=sl.Preparation(anomalies='mean')"
         )
     return out
 
@@ -247,13 +279,17 @@ def _reduced_design(
         return None
     if centre.any():
         values = observed.values - observed.basis(n_modes) @ centre
-        observed = observed._replace(values=values, collapsed=None)
+        observed = observed._replace(values=values, collapsed=(), head=None)
     reduction, is_open = principal_components(observed), model.nuisance == "auto"
     if reduction is None or (is_open and modes_suffice(observed, observed.basis(n_modes))):
         return None
     keep, variance = reduction
     components = observed._replace(
-        values=projected(observed, keep), executor=LocalExecutor(), survey=None, collapsed=None
+        values=projected(observed, keep),
+        executor=LocalExecutor(),
+        survey=None,
+        collapsed=(),
+        head=None,
     )
     decision, first = _total_modes(components, keep, variance, n_modes, model)
     extra = int(decision.answer)

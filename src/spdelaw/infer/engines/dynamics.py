@@ -93,7 +93,7 @@ class DynamicsEngine(Engine):
         }
         for word, (is_refused, expected, got) in refused.items():
             if is_refused:
-                expected, fix = f"{expected} beside dynamics=", f"leave {word} out"
+                expected, fix = f"{expected} together with dynamics=", f"leave {word} out"
                 raise InputError(word, expected=expected, got=got, fix=fix)
 
     def n_modes(self, requested: Any) -> int:
@@ -141,9 +141,9 @@ def log_posterior_of(
     with np.errstate(all="ignore"):
         value = posterior.start_value()
     if not np.isfinite(value):
-        expected = "a log-likelihood at the numbers to start from"
-        fix = "pass dynamics with other numbers; check moments() with DynamicsContract"
-        raise InputError("dynamics", expected=expected, got="none that is finite", fix=fix)
+        expected = "a finite log-likelihood at the initial values"
+        fix = "pass dynamics with other values; check moments() with DynamicsContract"
+        raise InputError("dynamics", expected=expected, got="an infinite one", fix=fix)
     posterior = posterior.rescaled()
     if not evaluate(parametrisation.state_space(start)).by:
         return posterior
@@ -202,7 +202,7 @@ def check_dynamics(dynamics: Any) -> None:
     for name, value in dynamics.parameters.items():
         numbers, is_positive = np.asarray(value, float), name in dynamics.positive
         if not np.isfinite(numbers).all() or (is_positive and (numbers <= 0).any()):
-            expected = f"finite numbers to start {name!r} from" + ", positive" * is_positive
+            expected = f"finite initial values of {name!r} from" + ", positive" * is_positive
             raise InputError(what, expected=expected, got=repr(value), fix="pass other numbers")
         if name in RESERVED:
             expected = f"a parameter with another name than {RESERVED}"

@@ -16,8 +16,8 @@ from spdelaw.data.quality import bad_sensors
 from spdelaw.data.summary import checksum
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.infer.assemble import assemble
-from spdelaw.infer.engines.candidates import is_rough, residual_correlation
-from spdelaw.infer.engines.design import ROUNDING, grid_mixes
+from spdelaw.infer.engines.candidates import is_rough, residual_correlation, with_head
+from spdelaw.infer.engines.design import ROUNDING, condensed_once, grid_mixes
 from spdelaw.infer.engines.filter_route import by_filter
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.engines.select import select
@@ -44,7 +44,7 @@ from spdelaw.law.law import Law
 from spdelaw.law.observations import smooth_fields
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.condense import collapsed_rows, condensed, statistics_of_rows
+from spdelaw.statespace.condense import collapsed_rows, statistics_of_rows
 from spdelaw.statespace.likelihood import Evaluation
 from spdelaw.statespace.mean import (
     evaluate_restricted_statistics,
@@ -216,7 +216,7 @@ def statistics_of(observed: Observed, n_modes: int, *, pairs: bool = False) -> S
     if len(phi) < n_modes or np.linalg.matrix_rank(phi) < n_modes:
         return None
     if observed.in_pieces:
-        if np.isnan(observed.first(1)).any() or (observed.survey and observed.survey.missing):
+        if observed.has_gaps:
             return None
         rows = collapsed_rows(observed, phi)
         return statistics_of_rows(rows, observed.times, phi, pairs=pairs)
@@ -296,7 +296,7 @@ VARIANCE_TOLERANCE, MOST_ROUNDS = 1e-3, 25
 VARIANCE_FLOOR = 1e-10
 
 
-@checked
+@checked()
 @dataclasses.dataclass(frozen=True)
 class Exact(Engine):
     """Maximum of the likelihood itself, without truncation or sampling.
@@ -304,7 +304,7 @@ class Exact(Engine):
     Args:
         threads: number of threads for data with gaps.
         profile: compute intervals from the profile likelihood where standard errors are too rough.
-            False saves their time for laws that only predict.
+            False saves time if you need predictions only.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -328,13 +328,12 @@ class Exact(Engine):
             fit = maximum_likelihood(sound, n_modes, model, self.threads)
             fit = dataclasses.replace(fit, notes=(*notes, *fit.notes))
             law = assemble(fit, sound, model, run["level"], self.profile)
-        if sound is observed:
+        if len(sound.points) == len(observed.points):
             return law
         # The law predicts at a bad sensor as well, and knows the data that it was learned from.
-        numbers = {
-            **law.info["log_likelihood_of"],
-            "fingerprint": checksum(observed.fields, observed.reading),
-        }
+        numbers = law.info["log_likelihood_of"]
+        if not observed.is_lazy:
+            numbers = {**numbers, "fingerprint": checksum(observed.fields, observed.reading)}
         law = law.with_info(log_likelihood_of=numbers, **observed.sizes)
         return dataclasses.replace(law, points=observed.points)
 
@@ -348,11 +347,14 @@ def without_bad_sensors(
 ) -> tuple[Observed, list[str]]:
     """The data without sensors that contradict all others, and notes about them.
 
-    Not where sensors may differ: with one noise per point, or per value. Lazy data are not read.
+    Not where sensors may differ: with one noise per point, or per value. Lazy data are judged by
+    their first paths, of a record by its first times.
     """
-    if observed.is_lazy or np.ndim(model.observation_noise) or model.noise_word == "per_point":
+    if np.ndim(model.observation_noise) or model.noise_word == "per_point":
         return observed, []
-    bad = bad_sensors(np.asarray(observed.values), observed.basis(n_modes))
+    observed = with_head(observed) if observed.is_lazy else observed
+    values = np.asarray(observed.values) if observed.head is None else observed.head
+    bad = bad_sensors(values, observed.basis(n_modes))
     if not bad:
         return observed, []
     keep = np.array([m not in bad for m in range(len(observed.points))])
@@ -395,7 +397,7 @@ def maximum_likelihood(observed: Observed, n_modes: int, model: Model, threads: 
     if observed.executor.remote:
         threads = 1  # the workers are the threads
     if observed.in_pieces:
-        observed = condensed(observed, n_modes)
+        observed = condensed_once(observed, n_modes, model)
     # Sums over steps of equal length forget when the steps were: nothing for noise with seasons.
     is_timeless = model.season is None
     noise_free_fit: Fit | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.engines.candidates import is_rough, residual_correlation
-from spdelaw.infer.engines.design import NO_CENTRE, Design, make_design
+from spdelaw.infer.engines.design import NO_CENTRE, Design, condensed_once, make_design
 from spdelaw.infer.engines.select import select
 from spdelaw.infer.model import Decision, Model
 from spdelaw.infer.moments import (
@@ -44,7 +44,6 @@ from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace, without_response
 from spdelaw.statespace.collapse import Block, Collapsed, first_paths, rotate
-from spdelaw.statespace.condense import condensed
 from spdelaw.statespace.likelihood import Evaluation, evaluate_likelihood
 from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
@@ -78,7 +77,7 @@ class FilterObjective(Objective):
         threads: of the likelihood.
         count: values that carry information about the observation noise.
         outside: mean square outside the modes where it is no part of the likelihood, else None.
-        working: observation variance that stands for none; zero where rows determine the modes.
+        working: observation variance that stands for none.
         noise_alternative: makes the objective whose noise is that of the modes alone.
         lasting: correlation of sensor errors from one time to the next, which the law takes for
             white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
@@ -257,7 +256,8 @@ class FilterObjective(Objective):
             unresolved = max(self.outside - inside, 0.0)
             notes += (
                 f"variance outside the modes is {self.outside:.3g}, noise inside them "
-                f"{inside:.3g}: the rest is left out of the likelihood as unresolved",
+                f"{inside:.3g}: the difference is unresolved variance, which the likelihood does "
+                "not include",
             )
         n_modes = self.parametrisation.n_modes - self.design.n_nuisance
         density = self._density(fitted, unresolved)
@@ -423,14 +423,14 @@ FEW_POINTS_FACTOR = 100.0
 #: Share of the states that carry information about a noise learned from the modes alone.
 INSIDE_SHARE = 0.2
 LASTING_NOTE = (
-    "the errors of single sensors last from one time to the next (correlation {:.2f}): the law "
-    "takes them for white noise of the same variance, and fast modes for slower than they are; "
-    "--rest memory, in Python residual='memory', gives them their memory in forecasts"
+    "the errors of single sensors are correlated in time (correlation {:.2f}): the law treats "
+    "them as white noise of the same variance, and underestimates the decay of fast modes; --rest "
+    "memory, in Python residual='memory', models the correlation in forecasts"
 )
 NO_SPARE_NOTE = (
-    "there are as many modes as points: nothing shows the observation noise but the modes "
-    "themselves, from which it is estimated; fit fewer modes, or state it (such as "
-    "--observation-noise 0.1, in Python observation_noise=0.1)"
+    "there are as many modes as points: the observation noise is estimated from the modes alone; "
+    "fit fewer modes, or pass the noise (such as --observation-noise 0.1, in Python "
+    "observation_noise=0.1)"
 )
 DECOUPLED_NOTE = (
     "too many modes for gaps that differ from path to path: each mode has its marginal "
@@ -461,7 +461,7 @@ def by_filter(
     objectives: dict[tuple[str, str], FilterObjective] = {}
     designs: dict[str, CondensedDesign] = {}
     if observed.in_pieces:
-        observed = condensed(observed, n_modes)
+        observed = condensed_once(observed, n_modes, model)
 
     def cached_objective(variant: Model) -> FilterObjective:
         begin, key = time.perf_counter(), (str(variant.mean), variant.initial)
@@ -576,7 +576,7 @@ def build_objective(
             initial_is_open=model.initial_is_open and collapsed.n_paths == 1,
             notes=tuple(notes),
             centre=centre,
-            working=0.0 if design.rows_determine else working,
+            working=working,
             threads=threads,
             polish=polish,
         )

@@ -198,5 +198,5 @@ def _unknown_keyword(word: str, expected: str) -> InputError:
     near = difflib.get_close_matches(word, [*FIT_KEYWORDS, *options], 1)
     advice = f"did you mean {near[0]}?" if near else "see help(spdelaw.Model) and of the engine"
     advice = f"check the spelling: {advice}" if near != [word] else f"pass it inside: {word}=..."
-    words = f"a word of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)})"
+    words = f"a keyword of the model ({', '.join(WORDS)}), of the data ({', '.join(ADAPTER)})"
     return InputError("keyword", expected=f"{words}, or {expected}", got=repr(word), fix=advice)

@@ -170,7 +170,7 @@ def notes(fit: SemilinearFit) -> list[str]:
     if fit.diagnostics["rate_dt"] > FAST:
         out.append(
             f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
-            "between observations: intervals may be too short; observe more often"
+            "between observations: intervals may be too narrow; observe more often"
         )
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
         out.append(
@@ -187,8 +187,8 @@ def notes(fit: SemilinearFit) -> list[str]:
     power, weight = _highest_power(fit)
     if power % 2 and weight > (closure.rates.min() if power == 1 else 0.0):
         out.append(
-            f"the drift is unstable: nothing pulls back against {weight:.3g} u^{power}, and paths "
-            "of this law run away; add a higher power, or forecast over short times only"
+            f"the drift is unstable: no term balances {weight:.3g} u^{power}, and paths of this "
+            "law diverge; add a higher power, or forecast short times only"
         )
     return out
 
@@ -215,12 +215,9 @@ def field_notes(fit: SemilinearFit) -> list[str]:
                 f"nu of {field} is negative beyond its error: fine waves grow; use more modes"
             )
         if scale in errors and values[scale] < CLEAR_DEVIATIONS * errors[scale]:
-            out.append(
-                f"{field} shows hardly any noise of its own: what moves it comes from other "
-                f"fields; fixed={{'{scale}': 0}} says so"
-            )
+            out.append(f"{field} has almost no noise of its own; pass fixed={{'{scale}': 0}}")
         if not any(field_of(name) == field for name in fit.layout.terms):
-            out.append(f"no term stands in the equation of {field}: it only diffuses")
+            out.append(f"no term is in the equation of {field}: it only diffuses")
     return out
 
 
@@ -333,7 +330,7 @@ class SemilinearEngine(Engine):
         check_semilinear(model, self.terms, self.scheme)
         if bootstrap:
             fix = "leave it out: the intervals are those of the observed information"
-            raise InputError("bootstrap", expected="0 beside terms", got=str(bootstrap), fix=fix)
+            raise InputError("bootstrap", expected="0 with terms", got=str(bootstrap), fix=fix)
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any
@@ -353,7 +350,7 @@ class SemilinearEngine(Engine):
                 raise ConvergenceError("fit", expected=expected, got=got, fix=fix) from error
             if not (offset := offset_of(observed)):
                 raise
-            expected = "values around zero, where powers of u differ"
+            expected = "values around zero, where the powers of u differ"
             raise ConvergenceError("fit", expected=expected, got=offset, fix=SUBTRACT) from error
         return law_of(fit, observations, model, run["level"], clock)
 
@@ -415,15 +412,15 @@ def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") 
     has_rates = has_state_noise and not terms and model.drift == "diagonal"
     if model.drift != "parametric" and not has_rates:
         same = "u" in terms and model.drift in ("diagonal", "dense")
-        expected = "'parametric' (kappa + nu mu) beside terms"
+        expected = "'parametric' (kappa + nu mu) with terms"
         got = f"{model.drift!r}" + (", of which the term 'u' is already a part" if same else "")
         fix = "leave drift out: it is then nu times the Laplacian"
         raise InputError("drift", expected=expected, got=got, fix=fix)
     if model.noise not in SEMILINEAR_NOISES:
-        expected = f"one of {SEMILINEAR_NOISES} beside terms"
+        expected = f"one of {SEMILINEAR_NOISES} with terms"
         fix = "leave noise out: each mode then has a variance of its own"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     if model.noise_word == "per_point":
-        expected = "'auto', 'none', 'estimate' or known standard deviations beside terms"
+        expected = "'auto', 'none', 'estimate' or known standard deviations with terms"
         fix = "pass the standard deviation of each point, or observation_noise='estimate'"
         raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)

@@ -227,7 +227,7 @@ def layout(
         del held[f"scale {field}"]
     _check_held(held, [name for part in parts.values() for name in part.names])
     if "u" in names and held["kappa"] is None and held.get("u") is None:
-        expected = "a value to hold beside the term 'u'"
+        expected = "a fixed value together with the term 'u'"
         fix = "leave kappa at 0: the coefficient of u is minus kappa"
         raise InputError("kappa", expected=expected, got="both free", fix=fix)
     held = {name: float(value) for name, value in held.items() if value is not None}
@@ -254,7 +254,7 @@ def check_amount(form: Layout, after: Array) -> None:
     n, what = after.size if len(after) > 1 else 0, "values after a first time,"
     if n < 2 * len(form.free):  # one pair alone tells of no spread
         expected = f"at least {2 * len(form.free)} {what} for {len(form.free)} parameters"
-        fix = "bring more paths or times, or fewer terms"
+        fix = "use more paths or times, or fewer terms"
         raise InputError("fields", expected=expected, got=str(n), fix=fix)
 
 
@@ -309,7 +309,7 @@ def by_field(
             fix = f"pass {what}=('u', 'u^3') for one field"
             raise InputError(what, expected=expected, got=repr(dict(terms)), fix=fix)
         if n_modes == "auto":
-            expected = f"a number beside {what} by field"
+            expected = f"a number together with {what} by field"
             fix = "pass the modes of each field, such as n_modes=15"
             raise InputError("n_modes", expected=expected, got="'auto'", fix=fix)
         domain = Fields(domain, tuple(terms))

@@ -72,13 +72,13 @@ CORRELATED = 0.1
 #: modes that show it, relative to those of the law.
 CUT_SHIFT, CUT_ROWS, CUT_MODES = 0.5, 400, 3
 CUT_NOTE = (
-    "the modes beyond these push them, which moves {} by about {:.1f} standard errors: "
-    "coefficients are those at this number of modes; use more modes, or add the term '1' for the "
-    "push that finer ones give to the mean"
+    "the modes beyond these act on them, which shifts {} by about {:.1f} standard errors: "
+    "coefficients are those at this number of modes; use more modes, or add the term '1' for "
+    "their effect on the mean"
 )
 FINER_NOTE = (
     "the residual of the modes is correlated over time ({:.2f}): it contains finer modes, and the "
-    "noise is learned inside the modes alone; coefficients are those at this number of modes"
+    "noise is estimated inside the modes alone; coefficients are those at this number of modes"
 )
 
 
@@ -275,7 +275,7 @@ def classify_observations(
     if complete is not None and is_clean:
         return complete
     if one_pass:
-        got = "errors of predictions that noise makes"
+        got = "errors of predictions that noise causes"
         raise _one_pass_error("fields without noise of observations", got)
     partly_observed = partly_observed_of(observed, n_modes, model)
     try:

@@ -10,9 +10,8 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.objective import LogPosterior
-from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced
+from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced, learned_metric
 from spdelaw.infer.semilinear.layout import Layout
-from spdelaw.infer.uncertainty import learned
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.filter import Scores
 
@@ -184,7 +183,7 @@ class ScoredPosterior(LogPosterior):
         value, scores = objective(x)
         if not np.isfinite(value):
             expected = "a finite likelihood at the start"
-            got = "a covariance that is not positive, or states that run away"
+            got = "a covariance that is not positive, or states that diverge"
             fix = "observe more often, or use fewer modes"
             raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
         count, expected_gain = 1, np.inf
@@ -204,7 +203,7 @@ class ScoredPosterior(LogPosterior):
                 break
             count += k + 1
             if inverse is not None:
-                inverse = learned(inverse, trial - x, slope - trial_scores.sum(0))
+                inverse = learned_metric(inverse, trial - x, slope - trial_scores.sum(0))
             x, value, scores = trial, trial_value, trial_scores
         metric = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
         return Point(x, value, scores, expected_gain, metric)
@@ -283,7 +282,7 @@ def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[s
     if covariance is not None:
         return covariance
     if rate_dt > FAST:
-        expected = "observations close enough in time to see the reaction act"
+        expected = "observations close enough in time to resolve the reaction"
         got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
         raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
     weakest = _weakest(curvature)
@@ -291,7 +290,9 @@ def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[s
     raise ConvergenceError(
         "fit",
         expected="a likelihood with a maximum in every direction",
-        got=f"none along {', '.join(alike) or 'some'}, which these data cannot tell apart",
-        fix="use fewer terms (u, u^2 and u^3 are alike inside one well) or fewer modes, hold a "
-        "parameter with fixed=, or bring more data",
+        got=f"none along {', '.join(alike) or 'some'}, which these data cannot separate",
+        fix=(
+            "use fewer terms (u, u^2 and u^3 are almost collinear near one stable state) or fewer "
+            "modes, hold a parameter with fixed=, or use more data"
+        ),
     )
