@@ -167,7 +167,7 @@ def _n_time_functions(law: Law) -> int:
 
 
 #: Options of the model that ``preset="structured"`` uses; the other presets use none.
-STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season"}
+STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season", "state_noise"}
 
 
 @checked()

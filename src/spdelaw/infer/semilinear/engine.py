@@ -343,6 +343,11 @@ class SemilinearEngine(Engine):
             with watched(run["progress"]):
                 observations, fit = self.seen(observed, domain, n_modes, model)
         except ConvergenceError as error:
+            if model.state_noise != "none":
+                expected = f"fields whose noise is of the kind {model.state_noise!r}"
+                fix = "compare the kinds of noise with sl.discover, or pass state_noise='affine'"
+                got = "none for which the search finds a maximum"
+                raise ConvergenceError("fit", expected=expected, got=got, fix=fix) from error
             if not (offset := offset_of(observed)):
                 raise
             expected = "values around zero, where the powers of u differ"
