@@ -122,7 +122,7 @@ class Chaos(Engine):
         """Refuse options that the expansion does not support."""
         if self._is_nonlinear(model):
             if self.tail == "dropped":
-                expected = "'modelled' beside terms or state_noise"
+                expected = "'modelled' with terms or state_noise"
                 fix = "leave tail out: the parameters come from moments without truncation"
                 raise InputError("tail", expected=expected, got="'dropped'", fix=fix)
             SemilinearEngine(self.terms).check(self._completed(model), bootstrap)
