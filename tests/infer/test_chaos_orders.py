@@ -100,6 +100,16 @@ def test_what_has_no_expansion_is_refused():
         sl.Chaos(order=0)
 
 
+@pytest.mark.parametrize("law", [law_of(), "linear"])
+def test_data_that_start_after_the_law(law):
+    law = fitted("chaos").law if law == "linear" else law
+    data = law.sample(2, seed=0).isel(time=slice(3, None))
+    posterior = chaos_posterior(law, data, n_time=4)
+    assert posterior.reconstruct_truncated.shape == data.shape
+    whole = chaos_posterior(law, law.sample(2, seed=0).isel(time=[0, 5, 9]), n_time=4)
+    assert whole.sizes["time"] == 3
+
+
 # ------------------------------------------------------------------ terms
 
 
@@ -142,6 +152,8 @@ def test_a_dropped_tail_is_refused_beside_terms():
         sl.fit(data, domain, 3, engine="chaos", tail="dropped", terms=("u^3",))
     with pytest.raises(InputError, match="terms"):
         sl.Chaos(terms="u^3")
+    with pytest.raises(InputError, match="linear in the field"):
+        sl.fit(data, domain, 3, engine="chaos", state_noise="square_root")
 
 
 # ------------------------------------------------------------------ a whole fit

@@ -116,6 +116,8 @@ def chaos_posterior(
     parts = [np.concatenate(x) for x in zip(*each, strict=True)]
     z0, z0_std, xi, xi_std, states, converged = (x[np.argsort(parts[0])] for x in parts[1:])
     basis = modes_at(law, places)
+    if states.shape[1] != observed.fields.sizes["time"]:  # the law starts before the data
+        states = np.take_along_axis(states, observed.rows[:, :, None], axis=1)
     truncated = states @ basis.T
     if not is_nonlinear and law.linear.mean is not None:
         truncated = truncated + basis @ law.linear.mean

@@ -121,6 +121,10 @@ class Chaos(Engine):
     def check(self, model: Model, bootstrap: int) -> None:
         """Refuse options that the expansion does not support."""
         if self._is_nonlinear(model):
+            if model.state_noise == "square_root":
+                expected = "noise that is linear in the field with engine='chaos'"
+                fix = "leave engine out, or pass state_noise='affine'"
+                raise InputError("state_noise", expected=expected, got="'square_root'", fix=fix)
             if self.tail == "dropped":
                 expected = "'modelled' with terms or state_noise"
                 fix = "leave tail out: the parameters come from moments without truncation"
