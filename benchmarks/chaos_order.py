@@ -235,7 +235,8 @@ def markdown(document: dict[str, Any]) -> str:
             _table(document["skewness"], ".2f"),
             "",
             "Relative error of the variance with a cubic drift (paths: standard error 1 %). Chaos "
-            "does not converge with two wells, and the error changes its sign:",
+            "does "
+            "not converge with two wells, and the error changes its sign:",
             "",
             _table(document["wells"], ".2f"),
             "",

@@ -216,6 +216,7 @@ FORGED = {
     "history": lambda d: d.update(history=[[1, 2]]),
     "best": lambda d: d.update(best_epoch=9),
     "identity": lambda d: d.update(identity=3),
+    "config": lambda d: d["identity"].update(config=3.0),
 }
 
 
@@ -225,7 +226,7 @@ def test_3_a_forged_checkpoint_is_refused(checkpoint, tmp_path, kind):
     shutil.copytree(checkpoint, folder)
     forge(folder / "run.json", FORGED[kind], (folder / "state.safetensors").read_bytes())
     with pytest.raises(SpdeLawError):
-        train(folder, 3)
+        train(folder, 2)
 
 
 # -- 4: a full disk -------------------------------------------------------------------
@@ -452,6 +453,15 @@ def test_8_a_forged_law_of_any_schema_is_refused(tmp_path, laws, schema):
         sl.load(tmp_path / "a.law")
 
 
+@pytest.mark.parametrize("origin", [{}, [1.0, 2.0], "now", None])
+def test_8_a_law_with_a_forged_number_is_refused(tmp_path, laws, origin):
+    laws[0].save(tmp_path / "a.law")
+    arrays = (tmp_path / "a.law" / "arrays.safetensors").read_bytes()
+    forge(tmp_path / "a.law" / "law.json", lambda d: d["dynamics"].update(origin=origin), arrays)
+    with pytest.raises(FileError):
+        sl.load(tmp_path / "a.law")
+
+
 @pytest.mark.parametrize("scale", [1e110, 1e150, 1e200, 1e300])
 def test_8_values_whose_squares_overflow_are_refused(laws, scale):
     law = laws[0]
@@ -572,6 +582,40 @@ def test_9_a_lack_of_memory_is_not_called_damage(tmp_path, monkeypatch):
     assert "backup" not in str(info.value)
 
 
+# -- 10: lazy data --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("noise", "missing", "most"), [(0, 0, 1), (0.05, 0, 1), (0.05, 0.3, 2)])
+def test_10_passes_over_lazy_data(noise, missing, most):
+    """Blocks of the 24 first paths, which may be read once more, do not count."""
+    da = pytest.importorskip("dask.array")
+    data = sl.simulate(HEAT, 60, TIMES, GRID, seed=0, observation_std=noise)
+    data = sl.mask(data, "random", missing, seed=1) if missing else data
+    reads = []
+
+    def read(block, block_info=None):
+        reads.append(block_info[0]["chunk-location"][0])
+        return block
+
+    lazy = da.from_array(data.values, chunks=(10, -1, -1))
+    lazy = lazy.map_blocks(read, dtype=float, meta=np.zeros((0, 0, 0)))
+    sl.fit(data.copy(data=lazy), HEAT.domain, 2)
+    assert max(map(reads.count, (3, 4, 5))) == most
+
+
+def test_10_a_lazy_record_with_gaps_has_the_numbers_of_the_record_in_memory():
+    pytest.importorskip("dask")
+    record = sl.simulate(HEAT, 1, np.linspace(0, 30, 300), GRID, seed=0, observation_std=0.05)
+    record = sl.mask(record, "random", 0.3, seed=1)
+    here, lazy = (sl.fit(x, HEAT.domain, 2) for x in (record, record.chunk(time=40)))
+    for name in ("eigenvalue", "noise_variance"):
+        estimates = (law.parameters[name].sel(statistic="estimate") for law in (lazy, here))
+        np.testing.assert_allclose(*estimates, rtol=1e-9)
+    np.testing.assert_allclose(
+        here.log_likelihood(record.chunk(time=40)), here.log_likelihood(record), rtol=1e-9
+    )
+
+
 # -- also -----------------------------------------------------------------------------
 
 
@@ -604,3 +648,19 @@ def test_also_a_closed_standard_output_is_no_traceback(tmp_path):
         f"{shlex.join(words)} >&-", shell=True, capture_output=True, text=True, check=False
     )
     assert "Traceback" not in run.stderr
+
+
+def test_also_a_law_replaces_another_on_demand_only(tmp_path, laws):
+    laws[0].save(tmp_path / "a.law")
+    with pytest.raises(FileError, match="overwrite=True"):
+        laws[1].save(tmp_path / "a.law")
+
+
+def test_also_names_are_plain_text_in_the_figures_of_the_report(tmp_path, laws):
+    """plotly.js takes ``<b>`` in names for HTML."""
+    pytest.importorskip("plotly")
+    page = sl.report.write_report(tmp_path / "r.html", laws[0], heat().rename("<b>u</b>"))
+    text = Path(page or tmp_path / "r.html").read_text()
+    assert "&lt;b&gt;u" in text
+    for raw in ("<b>u", "\\u003cb\\u003eu", "\\u003cb>u"):
+        assert raw not in text

@@ -33,6 +33,7 @@ __all__ = [
     "optional",
     "positive",
     "probability",
+    "real_array",
     "whole",
 ]
 
@@ -110,6 +111,16 @@ def numbers(value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError):
         return np.array(np.nan)
+
+
+def real_array(what: str, value: Any, error: type[InputError] = DomainError) -> np.ndarray:
+    """The value as a float array, such as points of a domain."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        fix = f"pass {what} as a NumPy array"
+        got = type(value).__name__
+        raise error(what, expected="an array of numbers", got=got, fix=fix) from None
 
 
 def from_settings(
@@ -312,8 +323,8 @@ _SIMPLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda v: isinstance(v, bool | np.bool_), "True or False"),
     int: (lambda v: isinstance(v, Integral) and not isinstance(v, bool), "an integer"),
     float: (is_number, "a finite number"),
-    str: (lambda v: isinstance(v, str), "text"),
-    Path: (lambda v: isinstance(v, os.PathLike), "a path"),
+    str: (lambda v: isinstance(v, str) and "\0" not in v, "text"),
+    Path: (lambda v: isinstance(v, os.PathLike) and "\0" not in str(v), "a path"),
     None: (lambda v: v is None, "None"),
     type(None): (lambda v: v is None, "None"),
 }

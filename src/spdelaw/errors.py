@@ -1,7 +1,6 @@
-"""Every error and warning that spdelaw raises on purpose.
+"""Errors and warnings of spdelaw.
 
-A message always states what was expected, what was got and how to fix it, so that a
-caller can act on it without opening the source.
+A message states what was expected, what it got and how to fix it.
 """
 
 from __future__ import annotations

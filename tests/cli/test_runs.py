@@ -107,7 +107,7 @@ def test_info_and_dry_runs_of_raw_files(run, run_json, stocked):
     assert document["prepared_by"] == ["anomalies against the mean", "linear trend removed"]
     assert document["notes"] == []
     text = run("fit stations.csv.gz --dry-run").stdout
-    for part in ("guessed: stations along point", "shape", "missing", "note: the field has"):
+    for part in ("guessed: stations along point", "shape", "missing", "guessed: anomalies mean"):
         assert part in text
     assert run_json("fit fill.csv --missing -9999 --anomalies mean --dry-run")["missing"] > 0.25
     assert run_json("fill sea.nc --anomalies mean --dry-run")["domain"]["name"] == "box"
@@ -304,7 +304,7 @@ def test_table_to_forecast_and_scores(run, run_json, stocked):
     line = f"fit stations.csv.gz {FEW} --anomalies mean --observation-noise none --out"
     guesses = "; ".join(run_json(f"{line} x.law {columns}")["guesses"])
     for part in ("box in degrees", "scattered points", "y = lat, x = lon", "counted in days",
-                 "neumann, because points are scattered"):  # fmt: skip
+                 "neumann, because the points are scattered"):  # fmt: skip
         assert part in guesses
     guesses = run_json(f"{line} y.law")["guesses"]
     assert "columns are time = date, station = id, lon = lon, lat = lat, value = tmax" in guesses

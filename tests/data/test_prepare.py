@@ -114,7 +114,7 @@ def test_leads_have_a_mean_of_their_own():
     np.testing.assert_allclose(prepared.apply(raw).values, values - values.mean(0), atol=1e-12)
     with pytest.raises(DataError, match="a lead time within the training data of the climatology"):
         prepared.affine(np.array([4.0]), X)
-    with pytest.raises(DataError, match="tell climatology and trend apart"):
+    with pytest.raises(DataError, match="climatology and trend can be separated"):
         Preparation(anomalies="lead", detrend=True).learn(raw)
 
 
@@ -133,7 +133,7 @@ def test_a_point_of_few_values_is_left_out():
     raw, how = monthly(60), Preparation(anomalies="dayofyear")
     raw[5:, 0] = np.nan
     prepared = how.learn(raw)
-    assert "1 of 3 points have too few values for the 7 numbers" in prepared.notes[0]
+    assert "1 of 3 points have too few values for the 7 parameters" in prepared.notes[0]
     assert np.isnan(prepared.apply(raw).values[0, :, 0]).all()
     alone = how.learn(raw.isel(x=[1, 2]))
     np.testing.assert_allclose(prepared.coefficients[:, 1:], alone.coefficients)
@@ -414,7 +414,7 @@ def test_evaluation_and_validation_take_raw_fields(prepared_law):
     card = sl.evaluate(law, raw, tiers=("gaps",))
     other = sl.evaluate(law.without_preparation_and_mean, law.prepared(raw), tiers=("gaps",))
     assert card.tiers == other.tiers
-    assert "count as known" in " ".join(law.info["warnings"])
+    assert "are treated as known" in " ".join(law.info["warnings"])
     how = Preparation(rename=NAMES, anomalies="month")
     with pytest.warns(DeprecationWarning, match="skill"):
         scores = sl.leave_future_out(raw[:1], SPHERE, 4, prepare=how, first=50, leads=2, refit=10,

@@ -96,8 +96,8 @@ def test_fields_that_do_not_change_are_told_so():
     """Once: take the mean off, with deviations of 0 from it."""
     still = as_fields(dataset(np.full((20, 5), 3.0))["u"])
     assert hints(still) == [
-        "the values stay as they are (3): a law is about what changes in time, and needs values "
-        "that do"
+        "the values stay as they are (3): a law describes changes in time, and needs values "
+        "that change"
     ]
     (note,) = hints(still.isel(time=[0]))
     assert note.startswith("there is one time: ")
@@ -133,4 +133,4 @@ def test_radians_and_one_meridian_twice_are_named():
     with pytest.raises(DataError, match=r"np\.degrees"):
         globe(lat, lon, units="radians")
     (note,) = hints(globe(lat, np.append(lon, 360.0)))
-    assert "0 and 360 are one meridian" in note
+    assert "0 and 360 are the same meridian" in note

@@ -198,7 +198,7 @@ def test_six_digits_in_a_column_of_dates_are_dates():
 def test_tables_of_other_shapes_get_the_line_that_turns_them(tmp_path):
     days = pd.date_range("2001-01-01", periods=5)
     pd.DataFrame({"date": days, "co2": 1.0}).to_csv(tmp_path / "one.csv", index=False)
-    with pytest.raises(FileError, match="values at several places"):
+    with pytest.raises(FileError, match="needs several stations"):
         read_dataset(tmp_path / "one.csv")
     parts = pd.DataFrame({"Year": days.year, "month": days.month, "id": "a", "lon": 1.0})
     parts = parts.assign(lat=2.0, rain=3.0)

@@ -245,7 +245,7 @@ def test_errors_of_sensors_with_memory_are_no_uneven_noise():
         e[:, t] = 0.9 * e[:, t - 1] + np.sqrt(1 - 0.81) * e[:, t]
     law = sl.fit(fields + 0.1 * e, INTERVAL, 3)
     assert sl.evaluate(law, fields + 0.1 * e, tiers=()).check.fits
-    assert "errors of single sensors last" in str(law)
+    assert "errors of single sensors are correlated" in str(law)
 
 
 def test_a_law_of_one_path_with_terms_is_judged_on_another():

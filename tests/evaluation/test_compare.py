@@ -109,7 +109,7 @@ def test_scales_of_the_preparation_do_not_matter(fields):
         fitted(train, 3, prepare=sl.Preparation(anomalies="mean", standardise=how))
         for how in (None, "whole")
     ]
-    with pytest.raises(InputError, match="same numbers"):
+    with pytest.raises(InputError, match="same values"):
         sl.compare(*laws)
     result = sl.compare(*laws, data=new)
     a, b = result.scores["value"].sel(score="log score").values
@@ -135,7 +135,7 @@ def test_laws_with_and_without_a_mean_are_compared(fields):
 @pytest.mark.parametrize(
     ("call", "error", "word"),
     [
-        (lambda a, b, new: sl.compare(b, fitted(new)), InputError, "same numbers"),
+        (lambda a, b, new: sl.compare(b, fitted(new)), InputError, "same values"),
         (lambda a, b, new: sl.compare(a), InputError, "at least two"),
         (lambda a, b, new: sl.compare(a, "b.law"), InputError, "Law"),
         (lambda a, b, new: sl.compare(a, b, names=("a", "a")), InputError, "different names"),

@@ -226,7 +226,7 @@ def test_no_time_is_reported():
     _, gappy = record()
     filled = sl.fill(gappy, CALM.domain, seconds=1e-3)
     notes = filled["candidate_note"].values
-    assert any("no time left" in note for note in notes)
+    assert any("exceeds the time limit" in note for note in notes)
     assert "as they exceed the time limit" in filled.attrs["chosen_by"]
 
 

@@ -89,6 +89,6 @@ def test_a_mean_beyond_the_modes_is_named_with_its_remedy(size, is_named):
     fields = sl.simulate(equation, 1, times, domain.grid(25), seed=0, observation_std=0.1)
     rough = fields + size * np.sign(np.sin(40.0 * fields.x))
     notes = sl.fit(rough, domain, 2, mean="constant", initial="stationary").info["warnings"]
-    notes = [note for note in notes if "is a mean that stays at each point" in note]
+    notes = [note for note in notes if "is a constant mean at each point" in note]
     assert bool(notes) == is_named
     assert all("--anomalies mean" in note for note in notes)

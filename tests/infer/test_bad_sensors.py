@@ -127,7 +127,7 @@ def test_errors_of_sensors_that_last(size, missing):
     law = fit(values)
     assert law.info["n_nuisance"] == 0
     assert_holds(law)
-    assert any("last from one time to the next" in text for text in law.info["warnings"])
+    assert any("are correlated in time" in text for text in law.info["warnings"])
 
 
 def test_unresolved_modes_are_no_errors_of_sensors():

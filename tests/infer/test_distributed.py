@@ -169,7 +169,7 @@ def test_a_scheduler_that_goes_away_in_the_middle_of_a_fit_is_one_error():
     data = GAPPY.chunk(path=12)
     try:
         threading.Timer(2.0, machines.close).start()
-        with pytest.raises(ExecutorError, match="scheduler that stays"):
+        with pytest.raises(ExecutorError, match="scheduler that runs"):
             fit(data.copy(data=data.data.map_blocks(slow, dtype=float)), 3, executor=client)
     finally:
         client.close()

@@ -57,7 +57,7 @@ def test_an_interrupted_call_goes_on_where_it_stopped(tmp_path, monkeypatch):
 def test_a_directory_knows_its_data_and_its_question(tmp_path):
     one, two = (many({"a": MEMBERS[seed]}, directory=tmp_path)["a"] for seed in (1, 2))
     assert not np.array_equal(one.linear.drift, two.linear.drift)  # other data are fitted again
-    with pytest.raises(InputError, match="another question"):
+    with pytest.raises(InputError, match="other settings"):
         many({"a": MEMBERS[1]}, 1, directory=tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FileError, match="manifest"):

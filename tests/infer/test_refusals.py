@@ -155,7 +155,7 @@ COMBINATIONS = [
     ("complete", {"observation_noise": lambda x: -1 - x**2}, InputError, "observation_noise"),
     ("complete", {"observation_noise": lambda x: x.values[0] ** 2}, InputError, "_noise"),
     ("complete", {"observation_noise": lambda x: 1 + x**2, "engine": "chaos"},
-     InputError, "exact engine"),
+     InputError, "engine='exact'"),
     ("complete", {"observation_noise": lambda x: 1 + x**2, "bootstrap": 3},
      InputError, "bootstrap"),
     ("complete", {"observation_noise": True}, InputError, "pass observation_noise='estimate'"),
@@ -169,7 +169,7 @@ COMBINATIONS = [
     ("forced", {"forcing": lambda x: x[0].where(x[0] != x[0, 3, 4])}, DataError, "without gaps"),
     ("complete", {"season": 4}, InputError, "a Season"),
     ("complete", {"season": SEASON, "engine": "chaos"}, InputError, "exact"),
-    ("complete", {"season": SEASON, "initial": "stationary"}, InputError, "seasons"),
+    ("complete", {"season": SEASON, "initial": "stationary"}, InputError, "seasonal noise"),
     # Terms.
     ("reaction", {"terms": "u^3"}, InputError, "names in a tuple"),
     ("reaction", {"terms": ("u",), "season": SEASON}, InputError, "season"),

@@ -288,7 +288,7 @@ def test_a_law_says_how_its_standard_errors_were_made(monkeypatch, words, kind):
     words = {"mean": "zero", "nuisance": 0, "initial": "stationary", **words}
     law = sl.fit(fields, INTERVAL, 2, **words)
     assert law.info["standard_errors"] == kind
-    assert ("standard errors are those that the law expects" in repr(law)) == (kind == "expected")
+    assert ("standard errors use the expected information" in repr(law)) == (kind == "expected")
 
 
 # -- laws without decay ------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_only_densities_of_the_same_numbers_are_compared():
     quiet = named(make(*near(heat("gaussian")), 0.0), data)
     with pytest.raises(InputError, match="coefficients"):
         check_comparable(one, quiet)
-    with pytest.raises(InputError, match="without that name"):
+    with pytest.raises(InputError, match="without this record"):
         check_comparable(one, law())
 
 

@@ -337,7 +337,8 @@ def read_checkpoint(folder: Path) -> tuple[Snapshot, dict[str, Any]]:
         if not counters["best_epoch"] <= counters["epoch"] == len(history):
             raise ValueError(f"epoch {counters['epoch']} with {len(history)} rows of history")
         snapshot = Snapshot(arrays=arrays, history=history, **counters)
-        return snapshot, dict(document["identity"])
+        identity = dict(document["identity"])
+        return snapshot, {**identity, "config": dict(identity.get("config") or {})}
 
 
 def parsing_checkpoint(folder: Path) -> AbstractContextManager[None]:
@@ -361,8 +362,7 @@ def find_checkpoint(
     if not folder.exists() or not any(folder.iterdir()):
         return None
     snapshot, saved_identity = read_checkpoint(folder)
-    ours, theirs = json.loads(json.dumps(identity)), dict(defaults)
-    theirs |= saved_identity.get("config") or {}
+    ours, theirs = json.loads(json.dumps(identity)), {**defaults, **saved_identity["config"]}
     differing = [k for k in ours if k != "config" and ours[k] != saved_identity.get(k)]
     differing += [k for k, v in ours.get("config", {}).items() if v != theirs.get(k)]
     if differing:
@@ -528,7 +528,7 @@ def reused_memory() -> Iterator[None]:
     """Within the block, freed memory stays with the process.
 
     A step allocates and frees tens of megabytes. glibc hands large pieces back to the system at
-    once, and touching them anew costs a page fault for each 4 kB: a fifth of a step. On other
+    once, and touching them again costs a page fault for each 4 kB: a fifth of a step. On other
     systems this does nothing.
     """
     libc = _glibc()

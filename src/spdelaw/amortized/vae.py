@@ -322,7 +322,7 @@ class Elbo(NamedTuple):
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
-        ``batch`` are all paths that are scaled alike, where these are some of them.
+        ``batch`` are all paths that are scaled equally, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
         scale: Tensor | float = 1.0

@@ -211,15 +211,15 @@ def as_fields(
     """Bring data into the canonical form of fields, or raise an error that gives the reason.
 
     Canonical fields are a float64 DataArray with dims ``(path, time, *dims)``; NaN means
-    missing. ``time`` and the space coordinates are float64 and strictly increasing, ``path``
-    holds distinct labels. Descending data are turned round, space points in any order are
-    sorted, a single path gets a path dim of size 1. Data that are canonical already are not
-    copied, and Dask arrays stay lazy: their values are checked block by block, in one pass.
+    missing. ``time`` and the space coordinates are float64 and strictly increasing, ``path`` has
+    distinct labels. Descending coordinates are reversed, space points are sorted, and a single path
+    gets a path dim of size 1. Canonical data are not copied. Dask arrays stay lazy: their values
+    are checked block by block, in one pass.
 
     Paths with times of their own carry a second coordinate ``path_time`` with dims
     ``(path, time)``, increasing in each path and padded with NaN at the end where the data
-    are missing too; ``time`` then merely counts. Scattered points in more than one dimension
-    lie along one dim ``point``, with a coordinate along it for each name in ``dims``.
+    are missing too; ``time`` then counts 0, 1, ... Scattered points in more than one dimension lie
+    along one dim ``point``, with a coordinate along it for each name in ``dims``.
 
     Dates (datetime64, cftime) become numbers since the first of them, durations become
     numbers; ``time.attrs["units"]`` records it.
@@ -360,7 +360,7 @@ OBSERVATION_STD = "observation_std"
 
 
 def with_value_noise(data: Any, std: Any, dims: Sequence[str], **adapter: Any) -> xr.DataArray:
-    """Fields with the standard deviation of each value beside them.
+    """Fields with the standard deviation of each value.
 
     Args:
         data: fields, as `spdelaw.as_fields` takes them.
@@ -386,7 +386,7 @@ def with_value_noise(data: Any, std: Any, dims: Sequence[str], **adapter: Any) -
 
 
 def value_noise(fields: xr.DataArray) -> xr.DataArray | None:
-    """The standard deviations beside fields, in their layout; None where there are none."""
+    """The standard deviations that belong to fields, in their layout; None where there are none."""
     if OBSERVATION_STD not in fields.coords:
         return None
     std = fields[OBSERVATION_STD].variable.set_dims(dict(fields.sizes)).transpose(*fields.dims)
@@ -437,7 +437,7 @@ def stack(
     dims: str | Sequence[str] = ("x",),
     time_unit: str | None = None,
 ) -> xr.DataArray:
-    """Stack single paths ``(time, *dims)`` into fields, whatever the times of each.
+    """Stack single paths ``(time, *dims)`` with any times into fields.
 
     Paths with the same times share the coordinate ``time``. Otherwise each keeps its own in
     the coordinate ``path_time`` with dims ``(path, time)``, shorter paths are padded with NaN

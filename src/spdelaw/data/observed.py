@@ -160,8 +160,8 @@ CONSTANT_SHARE = 1e-14
 class Observed(NamedTuple):
     """Observed fields as arrays, made by `observe` and by `spdelaw.Law.observe`.
 
-    Any function of the package that takes data takes these as well, and does not prepare or check
-    them again. They are not to be changed: every method returns new ones.
+    Functions of the package accept these in place of data, and do not prepare or check them again.
+    They are immutable: every method returns new ones.
 
     Attributes:
         values: (P, T, M), NaN for missing; lazy where the data are.
@@ -171,15 +171,15 @@ class Observed(NamedTuple):
             paths may have a row in ``values`` that is not in here, see `rows`.
         domain: where the fields live.
         executor: where lazy values are worked on.
-        survey: counts and sums from one pass over them.
-        collapsed: their rows on the first modes, for each number of modes that the same pass
-            collapsed them onto (`spdelaw.statespace.condense.condensed`).
-        head: values of the first paths, where they were read already; see `first`.
-        std: standard deviations of single values where these came beside the fields
+        survey: counts and sums from one pass over the values.
+        collapsed: rows collapsed on the first modes, for each number of modes of that pass
+            (`spdelaw.statespace.condense.condensed`).
+        head: values of the first paths, if they were read; see `first`.
+        std: standard deviations of single values, if the data have them
             (`spdelaw.data.fields.OBSERVATION_STD`), (P, T, M).
-        prepared: what was done to raw data first.
-        dated: whether the times came as dates.
-        start: time at which all paths start, unobserved where their own first time is later.
+        prepared: preparation of the raw data.
+        dated: whether the times were dates.
+        start: time at which all paths start; paths that begin later are unobserved before.
         reading: summary of the values of the fields, where they were read.
     """
 
@@ -314,7 +314,7 @@ class Observed(NamedTuple):
         return observed
 
     def check_change(self, mean: Array | float = 0.0) -> None:
-        """Refuse fields that never change: the widest range over time, beside a mean, (M,)."""
+        """Refuse fields that never change: the widest range over time, relative to a mean, (M,)."""
         if self.survey is not None:
             check_change(self.survey.change**2, self.survey.largest**2)
             return
@@ -537,15 +537,15 @@ def observe(
     named: bool = False,
     **adapter: Any,
 ) -> Observed:
-    """Data of a domain, canonical and prepared, or `DataError`.
+    """Convert and prepare data for a domain.
 
     Args:
-        data: whatever `spdelaw.as_fields` takes, raw data with ``prepare``, or `Observed`.
+        data: data that `spdelaw.as_fields` accepts, raw data with ``prepare``, or `Observed`.
         domain: where the fields live.
-        prepare: how to prepare them, or what a preparation has learned already.
-        executor: where lazy values are worked on; a later pass reads them.
+        prepare: a preparation, or one that is already estimated.
+        executor: executor for lazy values, which a later pass reads.
         named: whether to read values in memory so that their checksum is known.
-        adapter: of `ADAPTER`, beside data that are not prepared.
+        adapter: keywords of `ADAPTER`, for data that are not prepared.
     """
     if isinstance(data, Observed):
         return _reobserve(data, domain, prepare, adapter)

@@ -157,7 +157,7 @@ def _coarsen(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
 
 Array = np.ndarray
 
-#: Climatologies, and what they are in words.
+#: Climatologies, and their descriptions.
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",
@@ -176,10 +176,10 @@ SMALLEST_AREA = 0.01
 @checked()
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """How to turn raw data into the fields of a fit.
+    """Preparation of raw data for a fit.
 
-    Pass it to `spdelaw.fit` as ``prepare=``. The law keeps it with all that it learned from the
-    data, applies it to new data and undoes it on output.
+    Pass it to `spdelaw.fit` as ``prepare=``. The law stores it with the estimated climatology,
+    trend and scale, applies it to new data, and reverses it on output.
 
     Args:
         variable: variable to use, where the data hold several.
@@ -250,7 +250,7 @@ class Preparation:
         return any((self.variable, self.select, self.average, self.rename, self.coarsen))
 
     def reduce(self, data: Any) -> Any:
-        """Raw data without fills, selected, averaged, renamed and coarsened, in this order."""
+        """Raw data without fill values; selected, averaged, renamed and coarsened."""
         check_not_averaged(data, bool(self.average or self.coarsen))
         if not (self.reduces or self.missing):
             return data
@@ -293,7 +293,7 @@ class Preparation:
         return plain | lists | {"select": {k: list(v) for k, v in self.select.items()}}
 
     def in_words(self) -> list[str]:
-        """What was done, a phrase each, in order."""
+        """One phrase for each step, in order."""
         words = [f"{dim} from {low:g} to {high:g}" for dim, (low, high) in self.select.items()]
         words += [f"mean over {dim}" for dim in self.average]
         words += [f"mean of {size} neighbours in {dim}" for dim, size in self.coarsen.items()]

@@ -41,15 +41,14 @@ def split(
 ) -> tuple[xr.DataArray, ...]:
     """Split fields into disjoint parts, by default at random by path.
 
-    No path is in two parts, and every path is in one. The sizes are the closest to the
-    fractions that add up (largest remainders), but no part is empty. Each part keeps the
-    labels of its paths, in their order. ``along="time"`` cuts in time instead, without
-    shuffling: the first part is the past, the last the future.
+    Every path is in exactly one part. The sizes are rounded by largest remainders, but no part is
+    empty. Each part keeps the labels of its paths, in their order. ``along="time"`` splits in time
+    instead, without shuffling: the first part is the earliest.
 
     Args:
         fields: fields ``(path, time, *space)``; lazy ones stay lazy.
         fractions: positive fractions that sum to 1, one per part.
-        seed: seed or Generator that deals out the paths.
+        seed: seed or Generator that assigns the paths.
         along: "path" or "time".
 
     Returns:
@@ -79,7 +78,7 @@ def split(
         raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
     order = generator(seed).permutation(n) if along == PATH else np.arange(n)
     cuts = np.cumsum(_sizes(n, weights))[:-1]
-    # Sorted inside a part: the order means nothing, and lazy fields are read in one sweep.
+    # Sorted inside a part: the order has no meaning, and lazy fields are read in one sweep.
     return tuple(fields.isel({along: np.sort(entries)}) for entries in np.split(order, cuts))
 
 
@@ -119,22 +118,22 @@ BOX_DIVISOR = 4
 def mask(
     fields: xr.DataArray, pattern: str = "random", fraction: float = 0.3, seed: Seed = 0
 ) -> xr.DataArray:
-    """Hide part of the data: a copy of fields with NaN in a pattern.
+    """Return a copy of fields with part of the values replaced by NaN.
 
     * ``random``: points of each path, anywhere;
     * ``rows``: whole times of each path;
     * ``sensors``: points of space, the same in all paths at all times;
     * ``blocks``: boxes in time and space of each path, up to a quarter of each dim wide,
-      which may overlap; the last one is cut to size.
+      which may overlap; the last one is truncated.
 
-    The number of points, rows or sensors hidden is ``fraction`` of all of them, rounded, but
-    one at least stays. It does not depend on what was missing before, which stays missing.
+    The number of points, rows or sensors hidden is ``fraction`` of all of them, rounded, but at
+    least one remains. Values that were missing before stay missing and do not change this number.
     The mask of the first paths does not depend on how many follow.
 
     Args:
         fields: fields ``(path, time, *space)``; Dask arrays stay lazy.
         pattern: one of the four names.
-        fraction: part to hide, in [0, 1).
+        fraction: fraction to remove, in [0, 1).
         seed: seed or Generator.
 
     Returns:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import real_array, whole
 from spdelaw.domains.places import (
     Places,
     as_points,
@@ -171,13 +171,13 @@ class AbstractDomain(abc.ABC):
     """A spatial domain with the orthonormal eigenbasis of its reference operator.
 
     The reference operator is ``-A0 h_n = mu_n h_n`` with ``<h_m, h_n> = delta_mn`` in
-    ``L2(domain, weight)``. A subclass states the basis; transforms follow from it.
+    ``L2(domain, weight)``. A subclass defines the basis; transforms use it.
 
     Points are (n_points,) in one dimension and (n_points, d) in d; a field is a row of values at
     the points. `places` handles labels, grids and grids with holes.
 
-    Subclasses are final, frozen dataclasses of plain numbers and strings, so that
-    ``to_dict`` and ``from_dict`` need no code of their own.
+    Subclasses are final, frozen dataclasses of plain numbers and strings, so ``to_dict`` and
+    ``from_dict`` need no further code.
     """
 
     #: Name under which the domain is stored in files.
@@ -219,7 +219,7 @@ class AbstractDomain(abc.ABC):
 
     @abc.abstractmethod
     def grid(self, n_points: int) -> Array:
-        """A regular grid to show or simulate fields on, ``n_points`` a dim."""
+        """A regular grid to plot or simulate fields on, with ``n_points`` per dim."""
 
     @abc.abstractmethod
     def grid_weights(self, points: Array) -> Array:
@@ -232,7 +232,7 @@ class AbstractDomain(abc.ABC):
 
     @property
     def reach(self) -> str:
-        """Where points may lie, in words, for messages."""
+        """Where points may lie, for messages."""
         return str(self)
 
     def fix_outside(self, points: Array) -> str:
@@ -262,10 +262,10 @@ class AbstractDomain(abc.ABC):
         return self.quadrature(max(400, 4 * n_modes))
 
     def turns(self, n_modes: int) -> tuple[Turn, ...] | None:
-        """Pairs of modes that shifting a field around the domain turns into one another.
+        """Pairs of modes that rotate into each other when a field is shifted around the domain.
 
-        Modes in no pair stay as they are, or have a partner beyond ``n_modes``. None where no
-        shift maps the domain onto itself, or none in pairs.
+        Other modes are invariant, or have a partner beyond ``n_modes``. None if the domain has no
+        such shift.
         """
         return None
 
@@ -344,10 +344,9 @@ class AbstractDomain(abc.ABC):
     ) -> Any:
         """Coefficients ``c_n = <X, h_n>`` of fields; NaN marks a missing point.
 
-        On a grid whose rule is exact for the modes this is that rule (or a fast transform);
-        elsewhere, and wherever points are missing, it is weighted least squares. Where the
-        grid cannot keep the requested modes apart from the ones beyond, an
-        `AliasingWarning` says by how much.
+        If the quadrature of the grid is exact for the modes, it is used (or a fast transform).
+        Otherwise, and with missing points, the method is weighted least squares. If the grid mixes
+        the requested modes with finer ones, an `AliasingWarning` says by how much.
 
         Args:
             fields: DataArray with this domain's dims, or array (..., n_points).
@@ -404,7 +403,7 @@ class AbstractDomain(abc.ABC):
         """
         grid = self.check_points(points)
         if not isinstance(coefficients, xr.DataArray):
-            return self._synthesise(np.asarray(coefficients, float), grid, method)
+            return self._synthesise(real_array("coefficients", coefficients), grid, method)
         c = coefficients.transpose(..., "mode")
         kept = list(c.dims[:-1])
         coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}
@@ -486,7 +485,7 @@ class AbstractDomain(abc.ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain description that `from_dict` turns back into an equal domain."""
+        """Plain description, from which `from_dict` makes an equal domain."""
         return {"name": self.name, **{key: _plain(v) for key, v in self.settings().items()}}
 
     @classmethod

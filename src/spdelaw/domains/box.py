@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, shown, word
 from spdelaw.domains.interval import BOUNDARIES, Interval
 from spdelaw.domains.places import grid_points, places_of_points
@@ -56,7 +57,7 @@ class TensorDomain(AbstractDomain):
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Products of the factors' eigenfunctions; shape (n_points, n_modes)."""
-        index, points = self.indices(n_modes), np.asarray(points, float)
+        index, points = self.indices(n_modes), real_array("points", points)
         out = np.ones((len(points), n_modes))
         for k, factor in enumerate(self.factors):
             # On a grid each coordinate takes few values: evaluate there, then look up.
@@ -67,7 +68,7 @@ class TensorDomain(AbstractDomain):
 
     def products(self, points: Array, n_modes: int) -> Products:
         """Gram matrices looked up among sums of the weights over products in each dim."""
-        index, points = self.indices(n_modes), np.asarray(points, float)
+        index, points = self.indices(n_modes), real_array("points", points)
         grid = grid_of(points)
         columns, cells = (list(points.T), None) if grid is None else grid
         most = index.max(0) + 1
@@ -82,7 +83,7 @@ class TensorDomain(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Product of the factors' densities."""
-        return np.prod(self._each("weight", np.asarray(points, float).T), axis=0)
+        return np.prod(self._each("weight", real_array("points", points).T), axis=0)
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Product rule with ``n_points`` a dim."""
@@ -102,7 +103,7 @@ class TensorDomain(AbstractDomain):
 
     def grid_weights(self, points: Array) -> Array:
         """Product of the factors' rules on a grid; equal weights on scattered points."""
-        places = places_of_points(np.asarray(points, float), self.dims)
+        places = places_of_points(real_array("points", points), self.dims)
         if places.dims != self.dims:
             density = self.weight(places.points)
             return density * (self.volume / density.sum())
@@ -117,7 +118,7 @@ class TensorDomain(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether every coordinate lies in its factor."""
-        return np.all(self._each("contains", np.asarray(points, float).T), axis=0)
+        return np.all(self._each("contains", real_array("points", points).T), axis=0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -270,7 +271,7 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
         expected = "an Interval or a Box, whose modes have known derivatives"
         fix = "use terms without derivatives, such as 'u' and 'u^3'"
         raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
-    columns, index, tables = np.asarray(points, float).T, domain.indices(n_modes).T, []
+    columns, index, tables = real_array("points", points).T, domain.indices(n_modes).T, []
     for factor, column, order in zip(domain.factors, columns, index, strict=True):
         most = int(order.max()) + 1
         both = factor.eigenfunctions(column, most), factor.gradient(column, most)

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import scipy
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, real, turns_of_neighbours, word
 from spdelaw.domains.places import grid_points
 
@@ -86,7 +87,7 @@ class Disk(AbstractDomain):
         return turns_of_neighbours(is_sine, m)
 
     def _polar(self, points: Array) -> tuple[Array, Array]:
-        x, y = (np.asarray(points, float) - self.centre).T
+        x, y = (real_array("points", points) - self.centre).T
         return np.hypot(x, y), np.arctan2(y, x)
 
     def weight(self, points: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, shown, table
 from spdelaw.domains.places import as_points, places_of_fields
 from spdelaw.errors import ConvergenceError, DomainError
@@ -47,12 +48,12 @@ def randomised_svd(x: Array, rank: int, generator: np.random.Generator) -> LowRa
 
 
 def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowRank:
-    """The same where NaN marks gaps: each gap is filled by the low-rank fit of the rest.
+    """The same where NaN marks gaps: each gap is filled by the low-rank fit of the other values.
 
     Rounds of filling and factoring go on where no gap changes. The fit shrinks each singular
     value by the share that white noise has in it, as estimated from the known entries: without
     that, a column with few entries would ask for any value in its gaps (Josse and Husson 2012).
-    Rounds are sped up by momentum, which starts anew whenever changes grow.
+    Rounds are sped up by momentum, which restarts whenever changes grow.
     """
     gaps = np.isnan(x)
     if not gaps.any():
@@ -118,11 +119,11 @@ class Empirical(TabulatedDomain):
 
     The second moments ``C`` of the fields about zero have ``C h_n = v_n h_n`` with
     ``sum_i w_i h_m(x_i) h_n(x_i) = delta_mn``; the reference operator is their inverse in units
-    of the first, ``mu_n = v_1 / v_n``. Pass anomalies: a mean is a pattern like any other.
+    of the first, ``mu_n = v_1 / v_n``. Pass anomalies, as a mean would become an EOF.
 
-    The patterns come from a randomised singular value decomposition; gaps are filled by the
-    low-rank fit itself, point by point, until nothing changes. Points that were never observed
-    are left out. The modes are known at the points of the data only.
+    A randomised singular value decomposition computes the EOFs. Gaps are filled by the low-rank
+    fit, iterated until it converges. Points without data are excluded. The modes are defined at the
+    points of the data only.
 
     Args:
         fields: DataArray with dims path, time, or both, and space; NaN is missing.
@@ -200,7 +201,7 @@ class Empirical(TabulatedDomain):
     def _rows(self, points: Array) -> Array:
         """Row of each point in the table; the number of rows where it is none of them."""
         reach = SAME_POINT * max(float(np.ptp(self.nodes, axis=0).max()), 1e-300)
-        rows = np.asarray(points, float).reshape(len(points), -1)
+        rows = real_array("points", points).reshape(len(points), -1)
         return self._tree.query(rows, distance_upper_bound=reach)[1]
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:

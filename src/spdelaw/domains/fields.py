@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import checked, real_array
 from spdelaw.domains.base import AbstractDomain, Array, shown
 from spdelaw.domains.places import VARIABLE, Places, numbered
 from spdelaw.errors import DomainError
@@ -103,8 +103,8 @@ class Fields(AbstractDomain):
         return -(-n_modes // self.n_fields)
 
     def split(self, points: Array) -> tuple[Array, Array]:
-        """Number of the field, and place in the domain, of each point."""
-        table = np.asarray(points, float)
+        """Number of the field, and position in the domain, of each point."""
+        table = real_array("points", points)
         x = table[:, 1] if table.shape[1] == 2 else table[:, 1:]
         return table[:, 0].astype(int), x
 
@@ -149,7 +149,7 @@ class Fields(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether there is such a field, and the place lies in the domain."""
-        table = np.asarray(points, float)
+        table = real_array("points", points)
         is_field = np.isin(table[:, 0], np.arange(self.n_fields))
         return is_field & self.domain.contains(self.split(table)[1])
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, real
 from spdelaw.domains.box import TensorDomain
 
@@ -52,7 +53,7 @@ class Line(AbstractDomain):
         The recurrence runs on the normalised polynomials: ``He_n`` itself overflows near
         degree 150 and its factorial near 170.
         """
-        x = np.asarray(points, dtype=float)
+        x = real_array("points", points)
         h = np.ones((*x.shape, self.check_modes(n_modes)))
         if n_modes > 1:
             h[..., 1] = x
@@ -62,7 +63,7 @@ class Line(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Standard normal density."""
-        x = np.asarray(points, dtype=float)
+        x = real_array("points", points)
         return np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
@@ -76,7 +77,7 @@ class Line(AbstractDomain):
 
     def grid_weights(self, points: Array) -> Array:
         """Gauss-Hermite weights on Gauss-Hermite points, else cell widths times the density."""
-        x = np.asarray(points, dtype=float)
+        x = real_array("points", points)
         nodes = scipy.special.roots_hermitenorm(x.size)[0] if 1 < x.size <= 200 else None
         order = np.argsort(x)
         w = np.empty_like(x)

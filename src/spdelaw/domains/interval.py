@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy
 
-from spdelaw.checks import whole
+from spdelaw.checks import real_array, whole
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours, word
 from spdelaw.domains.products import Pairs, Products, looked_up, pairs_of_waves
 from spdelaw.errors import DomainError
@@ -67,7 +67,7 @@ class Interval(AbstractDomain):
     def gradient(self, points: Array, n_modes: int) -> Array:
         """``dh_n/dx``: k cos for sines and -k sin for cosines of ``k x``; (n_points, n_modes)."""
         k = np.sqrt(self.eigenvalues(n_modes))
-        angle = np.multiply.outer(np.asarray(points, float) - self.a, k)
+        angle = np.multiply.outer(real_array("points", points) - self.a, k)
         slope = np.where(self._are_sines(n_modes), np.cos(angle), -np.sin(angle))
         return slope * k * np.sqrt(2.0 / self.volume)
 
@@ -78,7 +78,7 @@ class Interval(AbstractDomain):
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Sines, cosines or both, normalised in ``L2(a, b)``."""
         k = self._wavenumbers(self.check_modes(n_modes))
-        angle = np.pi * np.multiply.outer(np.asarray(points, float) - self.a, k) / self.volume
+        angle = np.pi * np.multiply.outer(real_array("points", points) - self.a, k) / self.volume
         h = np.where(self._are_sines(n_modes), np.sin(angle), np.cos(angle))
         return h * np.where(k == 0, 1.0, np.sqrt(2.0)) / np.sqrt(self.volume)
 
@@ -87,20 +87,20 @@ class Interval(AbstractDomain):
         return np.ones(np.shape(points))
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
-        """Gauss-Legendre, or the trapezoid rule where ends are glued together."""
+        """Gauss-Legendre, or the trapezoid rule on a periodic interval."""
         if self.boundary == "periodic":
             return self.grid(n_points), np.full(n_points, self.volume / n_points)
         x, w = scipy.special.roots_legendre(n_points)
         return self.a + 0.5 * self.volume * (x + 1.0), 0.5 * self.volume * w
 
     def grid(self, n_points: int) -> Array:
-        """Uniform points with both ends; without the second end where it is the first again."""
+        """Uniform points with both ends; without the second end if periodic."""
         n_points = whole("n_points", n_points, 1)
         return np.linspace(self.a, self.b, n_points, endpoint=self.boundary != "periodic")
 
     def grid_weights(self, points: Array) -> Array:
         """Trapezoid weights; the cells reach the ends, or around the circle."""
-        x = np.asarray(points, float)
+        x = real_array("points", points)
         if self.boundary == "periodic":
             return self._circle_weights(x)
         order = np.argsort(x)
@@ -149,7 +149,7 @@ class Interval(AbstractDomain):
 
     def products(self, points: Array, n_modes: int) -> Products:
         """Gram matrices looked up in cosine and sine sums of the weights."""
-        n, x = self.check_modes(n_modes), np.asarray(points, float)
+        n, x = self.check_modes(n_modes), real_array("points", points)
         return looked_up((self.mode_pairs(x, n),), np.arange(n)[:, None], np.arange(len(x)))
 
     def mode_pairs(self, points: Array, n_modes: int) -> Pairs:
@@ -159,7 +159,7 @@ class Interval(AbstractDomain):
             # Only even multiples of half a turn occur: k counts whole turns.
             k, turn = k / 2.0, 2.0 * turn
         factor = np.sqrt(np.where(k == 0, 1.0, 2.0) / self.volume)
-        return pairs_of_waves(turn * (np.asarray(points, float) - self.a), k, is_sine, factor)
+        return pairs_of_waves(turn * (real_array("points", points) - self.a), k, is_sine, factor)
 
     # -- fast transforms ------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import Array, TabulatedDomain, lowest_modes, restored, shown, table, word
 from spdelaw.domains.places import as_points
 from spdelaw.errors import DomainError, MissingExtraError
@@ -105,7 +106,7 @@ class Mesh(TabulatedDomain):
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Linear interpolation in the triangle of each point; zero outside the mesh."""
         table = self.modes[:, : self.check_modes(n_modes)]
-        points = np.asarray(points, float)
+        points = real_array("points", points)
         if np.array_equal(points, self.nodes):
             return table.copy()
         triangle, share = self._locate(points)
@@ -135,7 +136,7 @@ class Mesh(TabulatedDomain):
         """Whether points lie in a triangle."""
         if np.array_equal(points, self.nodes):
             return np.ones(len(points), bool)
-        return self._locate(np.asarray(points, float))[0] >= 0
+        return self._locate(real_array("points", points))[0] >= 0
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
         """Triangle of each point, -1 for none, and its barycentric coordinates there."""

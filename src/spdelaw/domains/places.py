@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import real_array
 from spdelaw.errors import DomainError
 
 Array = np.ndarray
@@ -150,12 +151,12 @@ def _table(points: Any, dims: tuple[str, ...]) -> Array:
         points = tuple(points[d] for d in dims)
         points = points[0] if len(dims) == 1 else points
     if len(dims) == 1:
-        return np.atleast_1d(np.asarray(points, dtype=float))
+        return np.atleast_1d(real_array("points", points))
     if isinstance(points, list | tuple) and len(points) == len(dims):
         axes = [np.atleast_1d(np.asarray(axis, dtype=float)) for axis in points]
         if all(axis.ndim == 1 for axis in axes):
             return grid_points(axes)
-    return np.asarray(points, dtype=float)
+    return real_array("points", points)
 
 
 def list_points(points: Array, dims: tuple[str, ...], outside: Array) -> str:

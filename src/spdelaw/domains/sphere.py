@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
+from spdelaw.checks import real_array
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours
 from spdelaw.domains.places import grid_points, places_of_points
 
@@ -67,7 +68,7 @@ class Sphere(AbstractDomain):
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """``P_l^m(sin lat)`` times 1, ``sqrt(2) cos(m lon)`` or ``sqrt(2) sin(m lon)``."""
-        lat, lon = np.radians(np.asarray(points, float)).T
+        lat, lon = np.radians(real_array("points", points)).T
         l = self.degrees(n_modes)
         m, is_sine = self.orders(n_modes)
         legendre = _legendre(lat, int(l.max()))
@@ -78,7 +79,7 @@ class Sphere(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Area of a square degree."""
-        lat = np.radians(np.asarray(points, float)[:, 0])
+        lat = np.radians(real_array("points", points)[:, 0])
         return np.cos(lat) * np.radians(1.0) ** 2 * self.radius**2
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
@@ -105,7 +106,7 @@ class Sphere(AbstractDomain):
         for a region, where the widest gap exceeds twice the median one, they end half a cell
         beyond the outermost ones.
         """
-        places = places_of_points(np.asarray(points, float), self.dims)
+        places = places_of_points(real_array("points", points), self.dims)
         if places.dims != self.dims:
             return np.full(len(points), self.volume / len(points))
         lat, lon = (places.coords[d][1] for d in self.dims)
@@ -120,7 +121,7 @@ class Sphere(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether latitudes lie between the poles."""
-        return np.abs(np.asarray(points, float)[:, 0]) <= 90.0 + 1e-9
+        return np.abs(real_array("points", points)[:, 0]) <= 90.0 + 1e-9
 
     def fix_outside(self, points: Array) -> str:
         """How points on a sphere are written."""

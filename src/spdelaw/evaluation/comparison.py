@@ -32,11 +32,11 @@ from spdelaw.law.observations import response, subtract_mean_and_forcing
 
 
 def check_comparable(*laws: Law) -> Numbers:
-    """The numbers that the log-likelihoods of all laws are densities of, or `InputError`.
+    """The values whose densities the log-likelihoods of all laws are, or `InputError`.
 
     A density of values and one of coefficients, or densities of different data, differ by more
-    than the laws do. Laws that version 0.1 saved do not name their numbers, nor do laws of data
-    that were read in passing, or added by `spdelaw.update`.
+    than the laws do. Laws of version 0.1, of lazy data, and of `spdelaw.update` do not record these
+    values.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -145,7 +145,7 @@ def _noise_of_values(law: Law) -> tuple[bool, int]:
 #
 # so that laws with different climatologies and scales are comparable. Errors and CRPS are in the
 # units of the data. Units of the bootstrap are paths or, of few paths, stretches of time: what lies
-# in one of them is drawn together, for all laws alike.
+# in one of them is drawn together, for all laws.
 
 
 Array = np.ndarray
@@ -207,7 +207,7 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
             gap = np.abs(other.raw - first)[in_both].max(initial=0.0)
             same = in_both.any() and gap <= SAME_VALUES * np.abs(first[in_both]).max()
         if not same:
-            expected = f"values that {names[0]} and {name} see alike"
+            expected = f"the same values for {names[0]} and {name}"
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
             fix = "compare laws whose preparation selects, averages and coarsens in the same way"
             raise DataError("data", expected=expected, got=got, fix=fix)
@@ -427,14 +427,14 @@ class Comparison:
     Attributes:
         names: of the laws.
         likelihood: Dataset over ``law``: ``log_likelihood``, ``n_parameters``, ``aic``, ``bic`` of
-            the data they were learned from; None where these are not the same numbers.
+            their training data; None if these are not the same values.
         tests: likelihood-ratio tests of laws that are special cases of others.
         scores: Dataset over ``score`` and ``law`` on the new data: ``value``, and ``difference``
             to the best law of each score with ``statistic`` = estimate, lower, upper; or None.
         parameters: Dataset of estimates and intervals side by side, over ``law``.
         notes: what was not compared, and why.
-        sentence: which one to use, and how sure.
-        best: number of the law to use.
+        sentence: recommendation, with its certainty.
+        best: number of the recommended law.
         level: of the intervals.
     """
 
@@ -497,13 +497,13 @@ def compare(
 ) -> Comparison:
     """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
 
-    Likelihoods are compared where they are densities of the same numbers. New data give what
-    counts more: scores of what no law has seen, in the units of the data, with intervals of a
-    bootstrap over paths or stretches of time that all laws share.
+    Likelihoods are compared if they are densities of the same values. Scores on new data are more
+    important: they are in the units of the data, with intervals from a paired bootstrap over paths
+    or blocks of times.
 
     Args:
         laws: two or more.
-        data: fields or raw data that no law was learned from, in any form that `spdelaw.fit` takes;
+        data: fields or raw data that no law was fitted to, in any form that `spdelaw.fit` takes;
             NaN is missing.
         names: of the laws; a, b, c by default.
         tiers: tasks to score on the data, see `spdelaw.evaluate`.

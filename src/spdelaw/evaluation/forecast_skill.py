@@ -131,13 +131,13 @@ LEAST_SKILL = 0.01
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Verification:
-    """Scores of forecasts and of their rivals.
+    """Scores of forecasts and of reference methods.
 
     Attributes:
         table: Dataset with ``estimate``, ``lower`` and ``upper`` over (predictor, lead, score),
             ``skill`` = 1 - MSE(first) / MSE(method) with ``skill_lower``, ``skill_upper``, and
-            ``rank_histogram`` (predictor, lead, bin), flat where forecasts are calibrated.
-        about: variable, units and how the forecasts came about, as plain data.
+            ``rank_histogram`` (predictor, lead, bin), flat if forecasts are calibrated.
+        about: variable, units and settings of the forecasts, as plain data.
     """
 
     table: xr.Dataset
@@ -180,7 +180,7 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """Against which rivals the forecasts are ahead or behind at which leads, in one line."""
+        """Reference methods that the forecasts are ahead of or behind, by lead, in one line."""
         t, parts = self.table, []
         for m in t.predictor.values[1:]:
             row = t.sel(predictor=m)
@@ -247,17 +247,17 @@ class Verification:
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Skill(Verification):
-    """Scores of a law's forecasts and of its rivals': a `Verification` with the law.
+    """Scores of the forecasts of a law and of reference methods: a `Verification` with the law.
 
     Attributes:
         forecasts: Dataset with ``mean`` and ``std`` (predictor, lead, origin, path, space) of
             values that would be observed, ``std_field`` of the law's field without noise (NaN for
-            rivals) and ``observed``, in the units of the data.
+            reference methods) and ``observed``, in the units of the data.
         n_modes: of the law.
-        tried: for each law that was tried, in words, the CRPS of its forecasts of the end of the
-            first past, relative to the climatology's; empty where nothing was to be chosen.
-        learn: learns the law from all data, without an argument. ``about["fit"]`` has the words of
-            `spdelaw.fit` that give it.
+        tried: for each candidate, the CRPS of its forecasts of the end of the first training period
+            relative to that of the climatology; empty if nothing was chosen.
+        learn: function without arguments that fits the law to all data. ``about["fit"]`` has the
+            keywords of `spdelaw.fit`.
     """
 
     forecasts: xr.Dataset
@@ -401,38 +401,38 @@ def skill(
     progress: Any = None,
     **settings: Any,
 ) -> Skill:
-    """Forecast the past as it would have been done, and score it beside its rivals.
+    """Score forecasts from past origins, and those of reference methods.
 
-    From every origin the law and its rivals see earlier times only: law, climatology, trend and
-    scale, patterns and their number are learned from them. All leads are scored from the same
-    origins, and all methods on the same values. Rivals are the climatology, persistence, damped
-    persistence per point, and a linear inverse model (LIM) of empirical orthogonal functions,
-    whose number is chosen by forecasts of the end of its own past.
+    At every origin, all methods use earlier times only: law, climatology, trend and scale, EOFs and
+    their number are estimated from them. All leads are scored from the same origins, and all
+    methods on the same values. The reference methods are climatology, persistence, damped
+    persistence per point, and a linear inverse model (LIM) of empirical orthogonal functions, whose
+    number is chosen by forecasts of the end of its own past.
 
     Args:
         data: fields, or raw data with ``prepare``, in any form that `spdelaw.fit` takes.
         domain: as in `spdelaw.fit`, "eof" for the empirical orthogonal functions of each past, or
-            None for the one of these two that forecasts better, the domain guessed.
+            None to choose between EOFs and a guessed domain by their forecasts.
         n_modes: a number, several to choose from, or "auto". Number, modes and, for EOFs, diagonal
-            or dense ``drift`` are chosen by forecasts of the end of the first past, before any
-            origin; what is given is not chosen.
-        prepare: learned anew from the past at every fit.
+            or dense ``drift`` are chosen by forecasts of the end of the first training period,
+            before any origin, unless you pass them.
+        prepare: preparation, estimated from the past at every fit.
         leads: steps ahead.
-        origins: "expanding" learns from all times before, "rolling" from as many as at first.
+        origins: "expanding" trains on all earlier times, "rolling" on a window of constant length.
         first: times before the first origin, as a number or as a share of all.
-        refits: how often all is learned anew, evenly over the origins.
-        most_origins: spread evenly where the data have more.
+        refits: number of fits, evenly distributed over the origins.
+        most_origins: largest number of origins, evenly distributed.
         rest: as in `spdelaw.Model`.
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further words of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is another
-            name of ``rest``.
+        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is
+            another name of ``rest``.
 
     Returns:
-        `Skill` with ``table``, ``forecasts``, what was chosen, and ``law``, the chosen law learned
-        from all data.
+        `Skill` with ``table``, ``forecasts``, the choices, and ``law``, the chosen law fitted to
+        all data.
 
     Example:
         >>> import numpy as np, spdelaw as sl

@@ -41,13 +41,13 @@ class Scorecard:
 
     Attributes:
         tiers: scores by task.
-        limits: for a tier, where it exists, the score of the best possible method: the
-            projection on the modes for "reconstruct", the exact mean of the truth for "predict".
+        limits: the score of the best possible method, if it is known: the projection on the modes
+            for "reconstruct", the exact mean of the truth for "predict".
         check: tests of the model on these data.
-        distance: the law against the truth, where that was given.
+        distance: distance between the law and the truth, if a truth was passed.
         n_paths: paths that were scored.
         level: of the intervals behind ``coverage``.
-        impact: how far predictions of held-out values are off; None where no task holds any out.
+        impact: errors of predictions of held-out values; None if no task holds values out.
     """
 
     tiers: dict[str, TierScore]
@@ -83,7 +83,7 @@ class Scorecard:
 
     @property
     def advice(self) -> list[str]:
-        """What to try, the most useful first; empty where the model fits."""
+        """What to try, the most useful first; empty if the model fits."""
         return self.check.advice
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,12 +168,12 @@ def evaluate(
     level: float = 0.95,
     **adapter: Any,
 ) -> Scorecard:
-    """Judge a law on data, best on data it has not seen.
+    """Evaluate a law on data, preferably on data that were not used in the fit.
 
     The verdict answers two questions: is there a departure (joint false-alarm rate 1 %), and does
-    it matter for predictions of held-out values? Where the law prepares its data, all scores are
-    those of the prepared fields. One long lazy record is scored in parts of its times; the model is
-    checked on as much of it as memory bounds.
+    it matter for predictions of held-out values? If the law has a preparation, the scores are those
+    of the prepared fields. One long lazy record is scored in blocks of times; the model is checked
+    on as many of them as fit into memory.
 
     Args:
         law: the law.

@@ -176,18 +176,18 @@ def fit_many(
     progress: bool | Callable[..., Any] | None = None,
     **settings: Any,
 ) -> dict[Any, Law]:
-    """Fit many data sets alike, each by itself.
+    """Fit the same model to many data sets, separately.
 
-    A data set that has no law (`SpdeLawError`) is left out, and a warning says which and why.
+    A data set whose fit fails (`SpdeLawError`) is skipped, and a warning names it and the reason.
 
     Args:
-        data: data sets by label, or one DataArray with a dim to go along.
+        data: data sets by label, or one DataArray with a dim to iterate over.
         domain: of all of them.
         n_modes: as of `spdelaw.fit`.
         over: the dim, where ``data`` is one DataArray, such as "member".
-        directory: where laws are kept as they come, to resume from.
-        batch: fits that go out together, and are saved together.
-        executor: where the fits run, as of `spdelaw.fit`; each runs in one piece.
+        directory: directory in which finished laws are saved, to resume from.
+        batch: number of fits that run, and are saved, together.
+        executor: executor of the fits, as in `spdelaw.fit`; each fit is one task.
         progress: True for lines on standard error, or a function of (done, all).
         settings: of `spdelaw.fit`.
 

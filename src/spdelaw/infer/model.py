@@ -24,7 +24,7 @@ RESTS = ("white", "memory", "auto")
 @checked()
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    """Noise of each mode's own and ``rank`` patterns that all modes share.
+    """One noise variance per mode, and ``rank`` patterns that all modes share.
 
     Example:
         >>> LowRank(3)
@@ -37,7 +37,7 @@ class LowRank:
 @checked()
 @dataclasses.dataclass(frozen=True, eq=False)
 class Model:
-    """What a fit assumes; every word is also a keyword of `spdelaw.fit`.
+    """Assumptions of a fit; every option is also a keyword of `spdelaw.fit`.
 
     The first sentence of each entry is also the help of the shell's option.
 
@@ -67,8 +67,8 @@ class Model:
             of time, linear between its times. Fields (time, x) on the clock of the data, or
             `spdelaw.Forcing`. Forecasts need it up to their last time.
         season: period of the noise, in the unit of time of the data, and the number of parts of the
-            period that have a strength of their own. Such as ``sl.Season(365.25, 4)`` for data in
-            days. For seasonal means see `spdelaw.Preparation`.
+            period with their own noise variance. Such as ``sl.Season(365.25, 4)`` for data in days.
+            For seasonal means see `spdelaw.Preparation`.
         mean: state ``m`` that the field returns to in ``dc = -Lambda (c - m) dt + dW``: "zero",
             "constant" (estimated), "auto" (estimated, and dropped where it is compatible with
             zero in every mode), or a known field. "auto" is "zero" where ``fixed`` or ``priors``

@@ -30,6 +30,8 @@ Array = np.ndarray
 INCREMENT_LAGS = (1, 2, 3, 4)
 #: White noise of the coefficients, relative to that of the values, from which on it is fast decay.
 MOST_NOISE = 4.0
+#: White noise, relative to the mean square, that is rounding.
+ROUNDING_NOISE = 1e-12
 #: Largest share of the energy that a fast mode forgets in one step, as far as moments can tell.
 LARGEST_SHARE = 0.95
 #: Steps longer than this many times the median are interruptions.
@@ -95,7 +97,7 @@ def from_coefficients(collapsed: Collapsed, variance: float) -> MomentEstimates:
     rho0 = variance / mean_gram(collapsed)
     q, rho = _increment_line(increments, rho0)
     mean = squares / max(rows, 1)
-    is_fast = rho > MOST_NOISE * rho0
+    is_fast = (rho0 > ROUNDING_NOISE * mean) & (rho > MOST_NOISE * rho0)
     rho = np.where(is_fast, rho0, rho)
     energy = np.maximum(np.maximum(mean - rho, 1e-3 * mean), 1e-300)
     lam = np.where(is_fast, _fast_rates(increments, rho, energy), q / (2.0 * energy))
@@ -315,7 +317,7 @@ def pooled_states(
 
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
-    is the variance of noise where paths are alike, and larger where they are not. NaN where no
+    is the variance of noise where paths are equal, and larger where they are not. NaN where no
     degree of freedom remains, and in modes that vanish at all points.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))

@@ -357,6 +357,9 @@ MINIMUM_EVALUATIONS = 150
 CRAWL_GAIN, CRAWL_ITERATIONS = 0.01, 20
 #: Stands for minus a log-likelihood that cannot be computed.
 NO_LIKELIHOOD = 1e300
+#: Longest step of a quasi-Newton search in rough standard errors or in coordinates, logarithms most
+#: of them, whichever is more; share of the expected rise that is enough; trials along a step.
+LONGEST_ERRORS, LONGEST_STEP, SUFFICIENT_SHARE, MOST_HALVINGS = 10.0, 2.0, 1e-4, 12
 #: What to try where a search ends short.
 ADVICE = (
     "subtract means and cycles first (anomalies); check the domain, its boundary (a wrong basis "
@@ -535,7 +538,7 @@ def _search(
         if objective.is_spent or np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
             break
         information = curvature(x, scale)
-        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
+        scale = 1.0 / np.sqrt(np.fmax(np.abs(np.diag(information)), 0.1))  # not NaN
         x, value = _quasi_newton(objective, x, scale)
     return x, value, scale
 
@@ -543,43 +546,105 @@ def _search(
 def _quasi_newton(
     objective: Counted, start: Array, scale: Array, slope: float = SEARCH_SLOPE
 ) -> tuple[Array, float]:
-    best: tuple[float, Array] = (NO_LIKELIHOOD, start)
+    """Highest point and its value; the methods work in units of ``scale``."""
 
-    def negative(u: Array) -> tuple[float, Array]:
-        nonlocal best
+    def scaled(u: Array) -> tuple[float, Array]:
         value, gradient = objective(start + scale * u)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return NO_LIKELIHOOD, np.zeros_like(u)
-        if -value < best[0]:
-            best = -value, start + scale * u
-        return -value, -gradient * scale
+        return value, gradient * scale
 
-    log_likelihoods: list[float] = []
+    progress: list[float] = []
 
-    def bounded(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        log_likelihoods.append(float(intermediate_result.fun))
-        past = log_likelihoods[-1 - CRAWL_ITERATIONS :]
-        if objective.is_spent or (len(past) > CRAWL_ITERATIONS and past[0] - past[-1] < CRAWL_GAIN):
-            raise StopIteration
+    def ends(value: float) -> bool:
+        progress.append(value)
+        past = progress[-1 - CRAWL_ITERATIONS :]
+        crawls = len(past) > CRAWL_ITERATIONS and past[-1] - past[0] < CRAWL_GAIN
+        return objective.most < np.inf and (objective.is_spent or crawls)
 
     if not len(start):  # everything is held
         return start, objective(start)[0]
-    options, method = {"gtol": slope, "maxiter": MOST_ITERATIONS}, "BFGS"
-    if (
-        len(start) > LIMITED_MEMORY
-    ):  # a matrix of that size costs more to update than the likelihood
-        method, options = (
-            "L-BFGS-B",
-            {**options, "maxcor": MEMORY_STEPS, "ftol": 1e-13, "maxfun": 10**6},
-        )
-    callback = bounded if objective.most < np.inf else None
+    method = _bfgs if len(start) <= LIMITED_MEMORY else _limited_memory_bfgs
+    u, value = method(scaled, scale, slope, ends)
+    return start + scale * u, value
+
+
+def _bfgs(
+    scaled: SmoothFunction, scale: Array, least: float, ends: Callable[[float], bool]
+) -> tuple[Array, float]:
+    """Quasi-Newton steps of bounded length, as far as slopes of ``least``.
+
+    From a rough start an unbounded step takes the logarithm of a rate to where nothing depends on
+    it, and no slope leads back.
+    """
+    u, metric = np.zeros(len(scale)), np.eye(len(scale))
+    value, gradient = scaled(u)
+    for i in range(MOST_ITERATIONS):
+        if not np.isfinite(value) or np.abs(gradient).max() < least or ends(value):
+            break
+        step = metric @ gradient
+        if not step @ gradient > 0.0:
+            metric, step = np.eye(len(scale)), gradient
+        longest, farthest = np.abs(step).max(), np.abs(scale * step).max()
+        length = min(1.0, max(LONGEST_ERRORS / longest, LONGEST_STEP / farthest))
+        length = length if i else min(length, 1.0 / float(np.linalg.norm(step)))
+        higher = _higher_point(scaled, u, value, length * step, length * float(step @ gradient))
+        if higher is None:
+            break
+        metric = learned_metric(metric, higher[0] - u, gradient - higher[2])
+        u, value, gradient = higher
+    return u, value
+
+
+def _higher_point(
+    scaled: SmoothFunction, u: Array, value: float, step: Array, rise: float
+) -> tuple[Array, float, Array] | None:
+    """A point that is higher by a part of the ``rise`` along the step; None without one."""
+    length = 1.0
+    for _ in range(MOST_HALVINGS):
+        trial, gradient = scaled(u + length * step)
+        if trial >= value + SUFFICIENT_SHARE * length * rise and np.isfinite(gradient).all():
+            return u + length * step, trial, gradient
+        fall = length * rise - (trial - value)  # of a parabola below its tangent
+        best = 0.5 * length * rise / fall if np.isfinite(fall) and fall > 0 else 0.0
+        length *= float(np.clip(best, 0.1, 0.5))
+    return None
+
+
+def learned_metric(metric: Array, step: Array, change: Array) -> Array:
+    """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
+    curvature = float(step @ change)
+    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        return metric
+    along = metric @ change
+    factor = (1.0 + float(change @ along) / curvature) / curvature
+    mixed = np.outer(along, step) / curvature
+    return metric + factor * np.outer(step, step) - mixed - mixed.T
+
+
+def _limited_memory_bfgs(
+    scaled: SmoothFunction, scale: Array, least: float, ends: Callable[[float], bool]
+) -> tuple[Array, float]:
+    """The same without a matrix, which would cost more to update than the likelihood."""
+    best: tuple[float, Array] = (-np.inf, np.zeros(len(scale)))
+
+    def negative(u: Array) -> tuple[float, Array]:
+        nonlocal best
+        value, gradient = scaled(u)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return NO_LIKELIHOOD, np.zeros_like(u)
+        best = max(best, (value, u), key=lambda one: one[0])
+        return -value, -gradient
+
+    def check(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        if ends(-float(intermediate_result.fun)):
+            raise StopIteration
+
+    options = {"gtol": least, "maxiter": MOST_ITERATIONS, "maxcor": MEMORY_STEPS, "ftol": 1e-13}
     with np.errstate(all="ignore"):  # a likelihood without end overflows the method itself
-        result = scipy.optimize.minimize(
-            negative, np.zeros(len(start)), (), method, True, callback=callback, options=options
-        )
-    if result.fun < NO_LIKELIHOOD:
-        return start + scale * result.x, -float(result.fun)
-    return best[1], -best[0]
+        scipy.optimize.minimize(
+            negative, np.zeros(len(scale)), (), "L-BFGS-B", True, callback=check,
+            options={**options, "maxfun": 10**6},
+        )  # fmt: skip
+    return best[1], best[0]
 
 
 def _polish(

@@ -222,19 +222,20 @@ def fit(
             torch array (with ``times=`` and ``points=``), per-path times as ``path_time``.
         domain: such as ``sl.Interval(0, np.pi)``; None to guess it; "eof" for EOFs of the data.
         n_modes: modes to report, or "auto" to choose by BIC.
-        model: `spdelaw.Model`, what is assumed; its words can be passed one by one instead.
+        model: `spdelaw.Model`, the assumptions; its options can also be passed as keywords.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
-        prepare: `spdelaw.Preparation` of the data, which the law keeps and undoes on output.
+        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output.
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
         executor: for lazy data and replicates: a ``ThreadPoolExecutor`` or a Dask ``Client``.
-        progress: True, or a function that slow searches and trainings report to.
-        words: of the model (`spdelaw.Model`), of the engine, or of the data (`spdelaw.as_fields`).
-            ``terms=("u", "u^3")`` asks for a semilinear law (`spdelaw.Semilinear`), of two fields
-            ``terms={"u": ("u", "u^3", "v"), "v": ("u", "v")}`` (`spdelaw.Fields`), n_modes of each.
-            ``state_noise="proportional"`` asks for noise that grows with the field (`Model`).
-            ``dynamics=`` fits dynamics of your own (`spdelaw.processes.Dynamics`).
+        progress: True, or a function that receives the progress of slow fits and trainings.
+        words: keywords of the model (`spdelaw.Model`), of the engine, or of the data
+            (`spdelaw.as_fields`). ``terms=("u", "u^3")`` fits a semilinear law
+            (`spdelaw.Semilinear`), of two fields ``terms={"u": ("u", "u^3", "v"), "v": ("u",
+            "v")}`` (`spdelaw.Fields`), n_modes of each. ``state_noise="proportional"`` fits noise
+            that is proportional to the field (`Model`). ``dynamics=`` fits dynamics of your own
+            (`spdelaw.processes.Dynamics`).
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -553,13 +554,13 @@ def update(
 ) -> Law:
     """Law of the old and the new paths together, without the old data.
 
-    Possible where the law was learned from complete, noise-free fields: their sufficient
-    statistics are kept in the law and add up.
+    The law must have been fitted to complete, noise-free fields: it stores their sufficient
+    statistics, which are additive.
 
     Args:
         law: learned before, by the statistics route.
         data: new paths on the same times.
-        fixed: as in `spdelaw.Model`; say it again, a law does not remember what was held.
+        fixed: as in `spdelaw.Model`; pass it again, as a law does not store it.
         priors: likewise.
         adapter: ``times``, ``points``, ``variable``, ``time_unit`` for `spdelaw.as_fields`.
 

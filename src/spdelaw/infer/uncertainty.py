@@ -16,7 +16,15 @@ from spdelaw.data.observed import Observed
 from spdelaw.errors import ConvergenceError, IdentifiabilityWarning
 from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import Model
-from spdelaw.infer.optimise import SLOW, Counted, Estimate, MeanEstimate, SmoothFunction, balanced
+from spdelaw.infer.optimise import (
+    SLOW,
+    Counted,
+    Estimate,
+    MeanEstimate,
+    SmoothFunction,
+    balanced,
+    learned_metric,
+)
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.law.law import Law
 
@@ -98,7 +106,7 @@ class ConstrainedMaximum:
             if moved is None:
                 break
             constraint_change = multipliers @ (self.numbers(moved[0])[1] - normals)
-            metric = learned(metric, moved[0] - x, slope - moved[2] + constraint_change)
+            metric = learned_metric(metric, moved[0] - x, slope - moved[2] + constraint_change)
             x, value, slope = moved
         return Point(x, value + gain, multipliers, metric, gain)
 
@@ -139,17 +147,6 @@ def _metric_normals(normals: Array, metric: Array) -> Array:
     """
     along = metric @ normals.T
     return along @ np.linalg.pinv(normals @ along, hermitian=True)
-
-
-def learned(metric: Array, step: Array, change: Array) -> Array:
-    """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
-        return metric
-    along = metric @ change
-    scale = (1.0 + float(change @ along) / curvature) / curvature
-    mixed = np.outer(along, step) / curvature
-    return metric + scale * np.outer(step, step) - mixed - mixed.T
 
 
 # ---------- Ends of a profile likelihood interval
@@ -412,7 +409,7 @@ def mean_interval(
 
     Args:
         constrained: the log-likelihood with the logarithm of its decay rate held.
-        given: its mean and the variance of that, given the rest.
+        given: its mean and the variance of that, given the other parameters.
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
@@ -611,7 +608,7 @@ def likelihood_ends(
 def beside_bound(level: float) -> float:
     """Root of the likelihood ratio that a level takes where a coefficient of the law is near zero.
 
-    Beside a bound the ratio of another number is no longer chi-square with one degree of freedom.
+    Near a bound the ratio of another parameter is no longer chi-square with one degree of freedom.
     Where the two are most correlated it is half of that and a quarter of one with two degrees, and
     zero otherwise (Self and Liang 1987): 2.06 in place of 1.96.
     """

@@ -126,8 +126,16 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     return title, facts, header, rows[:MOST_ROWS], notes
 
 
-#: Mean of a law in words.
+#: Text for the mean of a law.
 MEANS = {"zero": "mean zero", "constant": "mean estimated", "known": "mean known"}
+
+
+#: Words for noise that depends on the state.
+STATE_NOISE_TEXT = {
+    "proportional": "noise in proportion to the field (Ito)",
+    "affine": "noise that grows with the field from an offset (Ito)",
+    "square_root": "noise that grows with the square root of the field (Ito)",
+}
 
 
 def assumed(law: Law) -> str:
@@ -137,6 +145,8 @@ def assumed(law: Law) -> str:
     parts = [f"{law.n_modes} mode{'s' if law.n_modes > 1 else ''}{nuisance}"]
     parts += [MEANS[info.mean]] if info.mean in MEANS else []
     parts.append(f"initial state {law.initial.kind}")
+    if getattr(law.dynamics, "state_noise", "none") != "none":
+        parts.append(STATE_NOISE_TEXT.get(law.dynamics.state_noise_kind, "noise by operators"))  # type: ignore[attr-defined]
     if info.get("observation_noise") == VALUE_NOISE:
         parts.append("observation noise known for each value")
     elif noise.ndim:
@@ -200,10 +210,10 @@ Array = np.ndarray
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Law:
-    """Law of a field, learned from data: dynamics of its modes, initial state, noise.
+    """Law of a field, estimated from data: dynamics of its modes, initial state, noise.
 
-    Built by `spdelaw.fit`. The coefficients of the domain's eigenfunctions follow ``dynamics``, for
-    linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are observed with
+    `spdelaw.fit` returns it. The coefficients of the domain's eigenfunctions follow ``dynamics``,
+    for linear ones ``dc = -Lambda (c - m) dt + dW`` with ``Cov dW = Q dt``, and are observed with
     white noise.
 
     Attributes:
@@ -211,24 +221,24 @@ class Law:
         n_modes: reported modes; nuisance modes come after them.
         parameters: Dataset with ``eigenvalue``, ``noise_variance``, ``initial_mean`` over
             ``mode`` and ``observation_std``; dim ``statistic`` = estimate, stderr, lower, upper.
-            Where the data have units, the attribute ``units`` follows from them.
-            Laws with a mean have ``mean``; their ``initial_mean`` is that of the deviation from it.
-            Laws of coupled modes have ``drift`` and ``noise_covariance`` over ``mode`` and
-            ``mode_2`` instead of the first two.
-        dynamics: what all modes do in time, a known forcing included.
+            The attribute ``units`` is set if the data have units. Laws with a mean have ``mean``;
+            their ``initial_mean`` is that of the deviation from it. Laws of coupled modes have
+            ``drift`` and ``noise_covariance`` over ``mode`` and ``mode_2`` instead of the first
+            two.
+        dynamics: dynamics of all modes, including a known forcing.
         initial: law of all modes at the first time.
         observation_variance: of the noise, one number, or one per point.
-        times, points: where the data were, the defaults for `sample`.
+        times, points: those of the data, the defaults of `sample`.
         unresolved_variance: mean square of the field beyond the modes.
         info: engine, route, timings, convergence, warnings; a record and a mapping.
-        coordinates: what was estimated, with its covariance.
-        statistics: sums over the data, with which `spdelaw.update` goes on.
+        coordinates: the estimated parameters, with their covariance.
+        statistics: sums over the data, which `spdelaw.update` needs.
         rest: memory of the residual, where the fit detected it; used by
             `reconstruct` and `forecast`, not by `log_likelihood`.
-        preparation: what was done to the data first. Data that come in are prepared likewise;
-            `sample`, `reconstruct` and `forecast` come back in the units of the data.
-        offset: part of a known mean that lies outside the modes, at the points of the data: off the
-            data that come in, in what goes out. None without.
+        preparation: preparation of the training data. New data are prepared in the same way;
+            results of `sample`, `reconstruct` and `forecast` are in the units of the data.
+        offset: part of a known mean outside the modes, at the points of the data: subtracted from
+            new data and added to results; or None.
     """
 
     domain: AbstractDomain
@@ -257,7 +267,8 @@ class Law:
             field = str(self.info.get("labels", {}).get("attrs", {}).get("units", ""))
             if self.preparation is not None and self.preparation.how.standardise:
                 field = "1"
-            table = parameters.with_units(self.parameters, field, time)
+            kind = getattr(self.dynamics, "state_noise_kind", "none")
+            table = parameters.with_units(self.parameters, field, time, kind)
             object.__setattr__(self, "parameters", table)
         noise = np.asarray(self.observation_variance, dtype=float)
         object.__setattr__(self, "observation_variance", noise)
@@ -271,14 +282,14 @@ class Law:
 
     @property
     def residual(self) -> White | AR1:
-        """Model of what the modes do not explain: with memory per point, or white."""
+        """Model of the residual outside the modes: with memory per point, or white."""
         if self.rest is not None:
             return self.rest
         return White(self.unresolved_variance, self.observation_variance)
 
     @property
     def linear(self) -> Linear:
-        """The dynamics, or `InputError` where they are not linear."""
+        """The dynamics, or `InputError` if they are not linear."""
         if isinstance(self.dynamics, Linear):
             return self.dynamics
         expected = "a linear law, for what is defined by its drift and its noise"
@@ -287,7 +298,7 @@ class Law:
 
     @property
     def forcing(self) -> Forcing | None:
-        """Known forcing under which the data arose, of a linear law."""
+        """Known forcing of a linear law."""
         return self.dynamics.forcing if isinstance(self.dynamics, Linear) else None
 
     @property
@@ -302,7 +313,7 @@ class Law:
 
     @property
     def equation(self) -> SpectralSPDE:
-        """The learned linear equation, nuisance modes included, to simulate or to compare."""
+        """The estimated linear equation, including nuisance modes."""
         d = self.linear
         return SpectralSPDE(
             self.domain,
@@ -337,13 +348,14 @@ class Law:
         return self.without_preparation_and_mean
 
     def with_info(self, **entries: Any) -> Law:
-        """The same law with more, or other, entries in its provenance."""
+        """The same law with new or replaced entries in its provenance."""
         return dataclasses.replace(self, info=Provenance.of({**self.info, **entries}))
 
     def observe(self, data: Any, **adapter: Any) -> Observed:
-        """Data prepared for this law, once: pass the result to several methods of the law.
+        """Prepare data for this law once, to pass the result to several of its methods.
 
-        Canonical, prepared as the data that it was learned from, on its clock. Lazy data stay so.
+        The result is canonical, prepared like the training data, on their clock. Lazy data stay
+        lazy.
 
         Args:
             data: fields in any form that `spdelaw.fit` takes.
@@ -375,18 +387,18 @@ class Law:
             times: by default those of the data; dates where the data had dates.
             grid: by default the points of the data.
             seed: the same seed gives the same paths.
-            observation_noise: add the learned noise to each value.
+            observation_noise: add the estimated noise to each value.
             chunks: paths of each block of a lazy result, as of `spdelaw.simulate`; write it with
-                `spdelaw.write` to have more of them than memory holds.
+                `spdelaw.write` if it is larger than memory.
         """
         return prediction.sample(self, n_paths, times, grid, seed, observation_noise, chunks)
 
     def log_likelihood(self, data: Any, **adapter: Any) -> xr.DataArray:
         """Log density of each path, in the units of the law; dim (path).
 
-        ``attrs["of"]`` names the numbers: "values", with what lies outside the modes as white
-        noise of the learned variance; or "coefficients", where a law without any noise gives
-        values no density. ``attrs["count"]`` is how many. ``adapter``: as of `observe`.
+        ``attrs["of"]`` names the values: "values", with the residual outside the modes as white
+        noise of the estimated variance; or "coefficients", if the law has no noise and values have
+        no density. ``attrs["count"]`` is how many. ``adapter``: as of `observe`.
         """
         return likelihood.log_likelihood(self, self.observe(data, **adapter) if adapter else data)
 
@@ -402,18 +414,17 @@ class Law:
     ) -> xr.Dataset:
         """Smoothed field through gaps and noise: ``mean``, ``std``, ``std_field``.
 
-        ``std`` is of a value that would be observed: ``mean +- 1.96 std`` holds 95 % of them.
-        ``std_field`` is of the field without observation noise. Dims (path, time, x). The noise of
-        a value that the law does not know is the mean of those it knows: at points beside those
-        where it was learned point by point, and where each value came with its own.
+        ``std`` is the standard deviation of an observed value: ``mean +- 1.96 std`` contains 95 %
+        of them. ``std_field`` is that of the field without observation noise. Dims (path, time, x).
+        At points without an estimated or known noise, the mean noise of the others is used.
 
         Args:
             data: fields in any form that `spdelaw.fit` takes; NaN marks what is missing.
-            grid: where to reconstruct, by default the points of the data. At new points the
-                climatology of a preparation comes from its neighbours, and ``std`` includes the
-                uncertainty of that.
-            parameter_draws: laws drawn around this one, so that both deviations include the
-                uncertainty of its parameters; 0 leaves that out.
+            grid: points of the result, by default those of the data. At new points the climatology
+                of a preparation comes from its neighbours, and ``std`` includes the uncertainty of
+                that.
+            parameter_draws: number of draws of the parameters, whose uncertainty ``std`` and
+                ``std_field`` then include; 0 ignores it.
             seed: of those draws.
             adapter: ``times`` and ``points`` of a bare array, as of `observe`.
         """
@@ -436,21 +447,21 @@ class Law:
     ) -> xr.Dataset:
         """Field at further times given a history, with the variables of `reconstruct`.
 
-        On request, ``sample`` has draws of the field without observation noise. All of them include
-        the error of an estimated mean.
+        ``n_samples`` adds ``sample``, draws of the field without observation noise. All variables
+        include the error of an estimated mean.
 
         Args:
             history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.
-            at: increasing times, or dates where the data had dates; those within the history
-                are smoothed, not predicted.
-            steps: in place of ``at``, how many steps of the history to go on by; of monthly data
-                these are calendar months.
+            at: increasing times, or dates where the data had dates; times within the history are
+                smoothed.
+            steps: instead of ``at``, number of steps of the history to forecast; calendar months
+                for monthly data.
             n_samples: joint draws, as variable ``sample`` with dim ``draw``.
             seed: of the draws.
-            grid: where to predict, by default the points of the history; at new points as in
+            grid: points of the forecast, by default those of the history; at new points as in
                 `reconstruct`.
-            parameter_draws: laws drawn around this one, so that bands and samples include
-                the uncertainty of its parameters (20 are enough for a band); 0 leaves that out.
+            parameter_draws: number of draws of the parameters, whose uncertainty the result then
+                includes (20 are enough for a band); 0 ignores it.
             times: of a history that is a bare array, with ``points``; of labelled data, the same
                 as ``at``.
             adapter: ``points`` of a bare array, and others as of `observe`.
@@ -493,7 +504,7 @@ class Law:
 
         ``decay_rate``, ``e_folding_time``, ``frequency`` (radians per unit of time) and
         ``period`` with intervals, dims (eigenmode, statistic), and the complex ``pattern`` in
-        mode coefficients. The period of a mode that does not turn is infinite.
+        mode coefficients. The period of a mode that does not rotate is infinite.
 
         Example:
             >>> import spdelaw as sl
@@ -514,7 +525,7 @@ class Law:
         return derived.stationary_covariance(self)
 
     def optimal_growth(self, times: Any) -> xr.Dataset:
-        """Most that the energy of a pattern grows over lead times, without noise.
+        """Largest growth of the energy of a pattern over lead times, without noise.
 
         ``growth`` is the squared spectral norm of ``e^(-Lambda t)``, dims (time, statistic);
         ``initial_pattern`` grows most, into ``final_pattern``, dims (time, mode).
@@ -546,8 +557,7 @@ class Law:
 
         Args:
             path: directory, such as "heat.law".
-            overwrite: whether a law of this name may be replaced; the old one stays until the new
-                one is complete.
+            overwrite: whether to replace an existing law, after the new one is complete.
         """
         from spdelaw.law.io import write_law  # reading builds laws
 
@@ -560,15 +570,15 @@ class Law:
     def to_pandas(self) -> Any:
         """Parameters as one tidy DataFrame: columns parameter, mode, estimate, stderr, ...
 
-        ``mode`` is missing for parameters that belong to no mode; for an observation noise per
-        point it is the number of the point. Laws with matrices have a column ``mode_2``, semilinear
-        ones a column ``term``.
+        ``mode`` is missing for parameters without a mode; for an observation noise per point it is
+        the number of the point. Laws with matrices have a column ``mode_2``, semilinear ones a
+        column ``term``.
         """
         return parameters.to_pandas(self.parameters)
 
     @checked()
     def to_arviz(self, n_draws: int = 1000, seed: int = 0) -> Any:
-        """Draws of the parameters from their asymptotic law as ArviZ InferenceData."""
+        """Draws of the parameters from their asymptotic distribution as ArviZ InferenceData."""
         return parameters.to_arviz(self.parameters, n_draws, seed)
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ EXPECTED_ERRORS = (
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Provenance(Mapping[str, Any]):
-    """How a law was estimated; a field that was not reported is None, and no entry.
+    """How a law was estimated. A field that was not reported is None and has no entry.
 
     Attributes:
         engine: "exact", "chaos", "amortized", or the name of a plug-in.
@@ -37,20 +37,20 @@ class Provenance(Mapping[str, Any]):
         n_observed: observed values.
         n_parameters, n_law_parameters: free numbers in all, and those of the law alone.
         n_nuisance: modes that are modelled and not reported.
-        initial_state, drift, noise, mean: words of the model.
+        initial_state, drift, noise, mean: options of the model.
         n_time, tail, horizon: of the chaos expansion.
-        version, versions: of this package and of those below it.
+        version, versions: of this package and of its dependencies.
         warnings: about the fit and the data.
         preparation: steps that were applied to the data.
-        converged: whether the search reached a maximum; where not, ``warnings`` say what to try.
+        converged: whether the optimiser reached a maximum; if not, ``warnings`` say what to try.
         standard_errors: of which curvature: "analytic", "differenced", or "expected" by the law,
             where one of the data would take long; "none", or "bootstrap". Of a semilinear law the
             errors themselves, by name.
         seconds, convergence, identifiability: of the fit.
         time: unit and calendar of the clock.
-        labels: names and attributes of the data, which results carry again.
-        data: file and fingerprint of what was learned from.
-        extra: whatever else an engine reports.
+        labels: names and attributes of the data, which results have again.
+        data: file and fingerprint of the training data.
+        extra: further entries of an engine.
     """
 
     engine: str = ""

@@ -1,4 +1,4 @@
-"""Ready equations: the paper's two regimes, their relatives, and semilinear ones."""
+"""Predefined equations: the two regimes of the paper, variants, and semilinear equations."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def nagumo(
     n_modes: int = 31, *, nu: float = 0.05, threshold: float = 0.3, rate: float = 1.0,
     noise: Any = NAGUMO_NOISE, initial: Any = band, **settings: Any,
 ) -> Semilinear:  # fmt: skip
-    """Nagumo equation: a pulse front that moves, ``f(u) = rate u (1 - u) (u - threshold)``.
+    """Nagumo equation: a moving front, ``f(u) = rate u (1 - u) (u - threshold)``.
 
     Written out, ``f(u) = rate (-alpha u + (1 + alpha) u^2 - u^3)`` with alpha the threshold.
     """
@@ -112,7 +112,7 @@ def fisher_kpp(
 ) -> Semilinear:  # fmt: skip
     """Fisher-KPP equation: a population that spreads, ``f(u) = r u (1 - u)``.
 
-    Below zero the field would fall without end: keep the noise small and the start positive.
+    The field diverges below zero: keep the noise small and the initial state positive.
     """
     options = {"nu": nu, "noise": noise, "initial": initial, **settings}
     return semilinear_on("Fisher-KPP equation", RING, n_modes, {"u": r, "u^2": -r}, **options)
@@ -145,7 +145,7 @@ def allen_cahn_2d(
     n_modes: int = 37, *, nu: float = 0.05, a: float = 1.0, b: float = 1.0,
     noise: Any = ALLEN_CAHN_2D_NOISE, **settings: Any,
 ) -> Semilinear:  # fmt: skip
-    """Allen-Cahn equation on a square with opposite sides glued together.
+    """Allen-Cahn equation on a periodic square.
 
     In two dimensions the coefficient of ``u`` depends on the number of modes that are kept
     (renormalisation): it is the bare one at ``n_modes`` modes.
@@ -285,7 +285,7 @@ def fitzhugh_nagumo(
     beta: float = 0.1, noise: Any = ALLEN_CAHN_NOISE, recovery_noise: Any = RECOVERY_NOISE,
     initial: Any = None, times: Any = TIMES, domain: AbstractDomain = RING,
 ) -> Semilinear:  # fmt: skip
-    """FitzHugh-Nagumo equations: a voltage that fires, and its slow recovery.
+    """FitzHugh-Nagumo equations: a voltage with spikes, and its slow recovery.
 
     ``du = (nu u_xx + u - u^3 - v) dt + dW_u``, ``dv = epsilon (u - gamma v + beta) dt + dW_v``.
 
@@ -553,11 +553,11 @@ def advection_diffusion_on(
     domain: AbstractDomain, n_modes: int = 49, *, speed: float = 1.0, kappa: float = 1.0,
     nu: float = 1.0, noise: Any = PAPER_NOISE, initial: Any = "stationary",
 ) -> SpectralSPDE:  # fmt: skip
-    """Heat carried around a domain: ``dX = (-kappa + nu Laplace X - speed X') dt + dW``.
+    """Heat transported around a domain: ``dX = (-kappa + nu Laplace X - speed X') dt + dW``.
 
     The derivative is along the periodic direction of an interval or a box, or by the angle, in
-    radians, about the axis of a sphere or the centre of a disk. Cosine and sine of a wave turn
-    into one another, so the drift is a matrix. A cosine whose sine is cut off is not carried.
+    radians, about the axis of a sphere or the centre of a disk. Cosine and sine of a wave rotate
+    into each other, so the drift is a matrix. A cosine without its sine is not transported.
 
     Example:
         >>> import spdelaw as sl
@@ -584,11 +584,11 @@ def rotating_sphere(n_modes: int = 49, **settings: Any) -> SpectralSPDE:
 def advection_diffusion(
     n_modes: int = 49, *, initial: Any = heat_bump, **settings: Any
 ) -> SpectralSPDE:
-    """Heat carried around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
+    """Heat transported around a ring of length pi: ``dX = (-kappa + nu X_xx - speed X_x) dt + dW``.
 
-    Cosine and sine of a wavenumber turn into one another, so the drift is a matrix, with
-    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine
-    lacks its sine and is not carried.
+    Cosine and sine of a wavenumber rotate into each other, so the drift is a matrix, with
+    eigenvalues ``kappa + nu k^2 +- i speed k``. With an even number of modes the last cosine lacks
+    its sine and is not transported.
 
     Example:
         >>> import spdelaw as sl

@@ -511,4 +511,5 @@ class Linear(Dynamics):
                 d[name] = kind(**d[name])
         if "mean" in d:
             d["mean"] = np.asarray(d["mean"], float)
+        d["origin"] = float(d.get("origin", 0.0))
         return cls(np.asarray(d.pop("drift"), float), np.asarray(d.pop("noise"), float), **d)

@@ -543,7 +543,7 @@ def simulate(
 
     Args:
         equation: what to simulate.
-        n_paths: how many paths; the first k never depend on it.
+        n_paths: number of paths; the first k do not depend on it.
         times: increasing observation times, by default the equation's own.
         grid: spatial points, by default the domain's regular grid; in several dimensions a tuple
             of axes, or an array (n, d) of scattered points.
@@ -555,8 +555,8 @@ def simulate(
         return_noise: also return the driving noise, without changing the paths.
         out: Zarr directory to stream to, for ensembles larger than memory; the result is
             then read lazily from there.
-        chunks: paths of each block of a lazy result (Dask), drawn where and when it is computed;
-            about so many, and without ``return_noise``.
+        chunks: approximate number of paths per block of a lazy result (Dask), which is simulated
+            when it is computed; not with ``return_noise``.
         progress: called with (paths done, paths in all) after each batch.
 
     Returns:

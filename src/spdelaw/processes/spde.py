@@ -67,10 +67,10 @@ class SpectralSPDE:
     The coefficients are independent Ornstein-Uhlenbeck processes,
     ``dc_n = -lambda_n c_n dt + sqrt(q_n) dbeta_n`` (paper, eqs. 1-4). A drift or a noise that
     couples them is given as a matrix: ``dc = -Lambda c dt + dW`` with ``Cov dW = Q dt``. A known
-    forcing F moves the mean and nothing else.
+    forcing F changes the mean only.
 
     Args:
-        domain: where the field lives.
+        domain: domain of the field.
         n_modes: number of modes.
         drift: formula for ``lambda_n`` such as `OperatorFormula`, the numbers, or the matrix
             ``Lambda`` (N, N), no eigenvalue of which has a negative real part.
@@ -78,8 +78,8 @@ class SpectralSPDE:
         initial: function u0(x), or u0(x, y), coefficients, `Gaussian`, or ``"stationary"``.
         times: observation times used where none are given.
         n_points: size of the grid per dim, used where none is given; the domain's own by default.
-        initial_time: when the state is ``initial``; no time may lie before it.
-        label: a name for people.
+        initial_time: time of the state ``initial``; all other times are later.
+        label: a name.
         forcing: `Forcing`; it acts from ``initial_time`` on.
         season: `Season` of the noise.
         centre: coefficients of the mean ``m`` that X returns to, (N,), zero by default;

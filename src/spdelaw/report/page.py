@@ -108,22 +108,21 @@ def write_report(
     max_paths: int = 100,
     seed: int = 0,
 ) -> Path:
-    """Write one HTML file that shows laws and how they describe data; it opens offline.
+    """Write an HTML report about laws and data, which opens offline.
 
-    A summary in plain words, spectra with intervals, shapes of the modes, fields with a time
-    slider, sample paths, a forecast, skill of forecasts where it is given, moments, innovations and
-    calibration, laws side by side, and provenance.
+    It has a summary, spectra with intervals, modes, fields with a time slider, sample paths, a
+    forecast, the skill of forecasts if you pass it, moments, innovations and calibration, a
+    comparison of laws, and provenance.
 
     Args:
         path: file to write, ending in .html.
-        laws: one law, or up to four by name; the report is about the first and compares the rest.
-        data: fields to judge the laws on, best ones they have not seen.
+        laws: one law, or up to four by name; the report is about the first and compares the others.
+        data: fields to evaluate the laws on, preferably not used in the fit.
         truth: equation behind simulated data.
         title: heading of the page.
-        source: where things come from, in words: keys "data" and "law NAME"; "same" is "yes"
-            where the first law was learned from these data and "no" where not.
-        skill: what `spdelaw.skill` returned for such a law, or its ``to_dict()``: a section shows
-            it beside its rivals.
+        source: text on the origin of "data" and of each "law NAME"; "same" is "yes" if the first
+            law was fitted to these data, else "no".
+        skill: result of `spdelaw.skill`, or its ``to_dict()``, for a section on forecast skill.
         max_paths: paths to use at most.
         seed: of draws and of values held out.
 

@@ -101,7 +101,7 @@ def test_a_linear_field_needs_no_term():
 
 def test_too_little_to_go_by():
     e, c = allen_cahn()
-    with pytest.raises(InputError, match="bring more"):
+    with pytest.raises(InputError, match="use more paths"):
         fit_complete(c[:1, :2], e.times[:2], e.domain, ("u", "u^3"))
     with pytest.raises(ConvergenceError, match="tell apart"):
         invert_information(np.ones((2, 2)))

@@ -205,7 +205,7 @@ def test_values_far_from_zero(terms, recwarn):
 def test_an_unstable_law_cannot_be_evaluated():
     data, _, law = fitted("reaction")
     wrong = dataclasses.replace(law.dynamics, terms=("u^3",), coefficients=np.array([5.0]))
-    with pytest.raises(ConvergenceError, match="unstable law"):
+    with pytest.raises(ConvergenceError, match="law is unstable"):
         sl.evaluate(dataclasses.replace(law, dynamics=wrong), data)
 
 

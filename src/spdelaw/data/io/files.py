@@ -156,23 +156,23 @@ def read(
 ) -> xr.DataArray:
     """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
 
-    The result satisfies the contract of ``as_fields``. What ``write`` wrote comes back bit
-    for bit, attributes included, and its seal (SHA-256 of all bytes) is checked before
-    anything is parsed. Files of other programs may have none; there the checksums of their
-    chunks are all that protects them, and damage elsewhere can go unnoticed. Nothing is ever
+    The result satisfies the contract of ``as_fields``. Files of ``write`` return the same bits and
+    attributes; their seal (SHA-256 of all bytes) is checked before anything is parsed. Files of
+    other programs have no seal, so only the checksums of their chunks detect damage. Nothing is
     unpickled.
 
     Args:
-        path: file or directory; the suffix tells the format.
+        path: file or directory; the suffix selects the format.
         variable: name of the variable; by default the only one that fits.
         dims: names of the spatial dims; None takes all that are neither path nor time.
         time_unit: unit of dates and durations, "days" by default.
         lazy: leave the values of a Zarr directory on disk, for fields larger than memory.
-            They are checked all the same, block by block.
+            They are checked block by block.
         verify: check the seal; False for a directory that was changed on purpose.
-        check: look at all values now; False leaves that to `spdelaw.fit`, which reads them anyway.
+        check: check all values now; with False, `spdelaw.fit` checks them.
         allow_external: follow links of the file to other files: external and virtual data sets of
-            HDF5, links in a Zarr directory. A file from elsewhere could name any file of yours.
+            HDF5, links in a Zarr directory. A file from an unknown source could link to any of your
+            files.
 
     Returns:
         Canonical fields ``(path, time, *dims)``.
@@ -299,25 +299,25 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
     """Write fields to a NetCDF file (.nc, .nc4, .h5), a Zarr directory (.zarr) or a table.
 
-    Tables (.csv, .csv.gz, .tsv, .parquet) have one row per place and time, as `to_table` makes
-    them; what follows is about the other files. The file appears in one step: whatever happens,
-    there is the old one or the new one, complete and flushed to the disk. Values are compressed
-    and every chunk carries a checksum (Fletcher-32 in NetCDF, CRC-32C in Zarr); a seal covers the
-    rest. Attributes that a file cannot hold (dicts, lists, None, booleans) are stored as JSON. Lazy
-    fields are streamed; they are computed twice, once to check them and once to write them.
+    Tables (.csv, .csv.gz, .tsv, .parquet) have one row per point and time, as `to_table` makes
+    them. Other files are replaced in one step, so an interruption leaves either the old or the new
+    one. Values are compressed, every chunk has a checksum (Fletcher-32 in NetCDF, CRC-32C in Zarr),
+    and a seal covers all bytes. Attributes that a file cannot hold (dicts, lists, None, booleans)
+    are stored as JSON. Lazy fields are streamed; they are computed twice, once to check them and
+    once to write them.
 
     Args:
-        fields: fields, brought into canonical form before; or a Dataset with variables of
-            numbers, stored as it is.
+        fields: fields, which are converted to canonical form; or a Dataset with variables of
+            numbers, stored unchanged.
         path: file or directory; the suffix tells the format.
-        overwrite: whether an existing file may be replaced. A Zarr directory only goes if
-            this function wrote all that is in it.
+        overwrite: whether an existing file may be replaced. A Zarr directory is replaced only if
+            this function wrote its whole content.
 
     Returns:
         The path.
 
     Raises:
-        FileError: the place cannot be written.
+        FileError: the file cannot be written.
         DataError: the content breaks the contract or cannot be stored.
 
     Example:
@@ -426,10 +426,10 @@ def _decode_dates(dataset: xr.Dataset) -> xr.Dataset:
                 f"coordinate '{name}'",
                 expected="dates that xarray can decode",
                 got=f"{units!r}: {error}",
-                fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
-                "its time and pass it to as_fields",
+                fix="open it with xarray.open_dataset(path, decode_times=False), correct the units "
+                "of its time and pass it to as_fields",
             ) from error
-        # The variable alone: decoding decodes the other dates that stand beside it, too.
+        # The variable alone: decoding decodes the other dates of other variables, too.
         dataset = dataset.assign_coords({name: decoded.variable})
     return _parse_text_dates(dataset)
 

@@ -278,7 +278,7 @@ def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
 def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     """Columns by role where their names leave no doubt, else None.
 
-    There is a time and a place, and one column of numbers beside them.
+    There is a time, a position, and one further column of numbers.
     """
     frame: Any = table
     if not isinstance(table, pd.DataFrame):
@@ -402,21 +402,21 @@ def from_table(
 ) -> xr.DataArray:
     """Fields from a table with one row per station and time.
 
-    A value without a row is missing (NaN). Stations may report at times of their own; the fields
-    have all times that any of them reported at. Rows may come in any order; a row that repeats
-    another counts once. Times with a zone become UTC.
+    A value without a row is missing (NaN). Stations may have different times; the fields have all
+    times of all stations. Rows may come in any order; repeated rows count once. Times with a time
+    zone become UTC.
 
     Args:
         table: pandas DataFrame, whose index may hold columns too, or a path to a file .csv,
             .csv.gz, .tsv or .parquet.
         time: column of times: dates, text of dates, or numbers.
         value: column of the values; empty is missing.
-        station: column of the names of stations; by default a place is a station.
+        station: column of the names of stations; by default each position is a station.
         lon: column of longitudes in degrees, with ``lat``.
         lat: column of latitudes in degrees.
-        x: column of positions that are no longitudes, alone or with ``y``.
+        x: column of positions that are not longitudes, alone or with ``y``.
         y: column of positions, with ``x``.
-        quantity: which rows to take where a column says what the value of each row is, such as
+        quantity: rows to use if a column names the quantity of each row, such as
             ``"element=TMAX"``.
 
     Returns:
@@ -425,7 +425,7 @@ def from_table(
         `Sphere` or a `Box`. The attribute ``columns`` keeps the names for `to_table`.
 
     Raises:
-        DataError: a column is missing, a station has two places or two values at one time, ...
+        DataError: a column is missing, a station has two positions or two values at one time, ...
 
     Example:
         >>> import pandas as pd, spdelaw as sl
@@ -609,7 +609,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
 
 @checked()
 def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
-    """Table with one row per place and time, the inverse of `from_table`.
+    """Table with one row per point and time, the inverse of `from_table`.
 
     A DataArray gives one column of values. A Dataset of results gives a column for each variable,
     such as ``mean``, ``std`` and ``std_field``; joint draws are columns ``sample_0``, ``sample_1``

@@ -72,29 +72,30 @@ def fill(
 
     Args:
         data: fields or raw data, in any form that `spdelaw.fit` takes; NaN is missing. Lazy data
-            come back lazy, filled by the law that the first of them (256 MB of paths, or of the
-            times of one record) choose.
-        domain: as in `spdelaw.fit`; guessed from the coordinates where none is given.
-        n_modes: a number, or "auto" for the fewest that predict held-out values as well as any, to
-            within a standard error.
-        prepare: `spdelaw.Preparation`, such as anomalies; learned without held-out values, and
-            completed from neighbours where a point never saw a month.
-        basis: "domain" for its eigenfunctions, "patterns" for those of the data; None tries both.
-        drift: as in `spdelaw.fit`; None tries what is usual.
+            come back lazy, filled by the law that is chosen on their first part (256 MB of paths,
+            or of the times of one record).
+        domain: as in `spdelaw.fit`; guessed from the coordinates by default.
+        n_modes: a number, or "auto" for the fewest modes whose CRPS of held-out values is within
+            one standard error of the best.
+        prepare: `spdelaw.Preparation`, such as anomalies; estimated without held-out values; a
+            month without data at a point is interpolated from neighbours.
+        basis: "domain" for its eigenfunctions, "patterns" for those of the data; None compares
+            both.
+        drift: as in `spdelaw.fit`; None compares several.
         rest: model of the residual outside the modes: "white" or with "memory", as in
-            `spdelaw.Model`, "local" from close values in space and time, "shared" from the other
-            points of the same time by their learned covariance; "auto" takes white, local or
-            shared, as predicts better.
-        smooth: give the mean of the field at observed values also, without the noise of
-            observations; else observed values stay as they are: their ``std`` is 0, and their
-            ``std_field`` is that of the noise.
-        everywhere: fill points that were never seen too; else these are NaN, as land is.
-        seconds: no candidate is begun that would take longer than this in all; None for no limit.
-        seed: of what is held out.
+            `spdelaw.Model`, "local" (predicted from close values in space and time), "shared"
+            (predicted from other points at the same time by their estimated covariance); "auto"
+            chooses white, local or shared by cross-validation.
+        smooth: also replace observed values by the mean of the field without observation noise. By
+            default observed values are unchanged, with ``std`` 0 and ``std_field`` that of the
+            noise.
+        everywhere: also fill points without any data, such as land; by default they are NaN.
+        seconds: start no candidate that would exceed this total time; None for no limit.
+        seed: of the held-out values.
         progress: called with the name of each candidate.
-        return_law: whether the law that was chosen, learned from all data, comes back as well. It
-            has the modes alone: the local or shared residual belongs to the filled record.
-        words: further words of `spdelaw.Model`; ``residual`` is another name of ``rest``.
+        return_law: whether to return also the chosen law, fitted to all data. It contains the modes
+            only, not the local or shared residual of the filled record.
+        words: further keywords of `spdelaw.Model`; ``residual`` is another name of ``rest``.
 
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that

@@ -304,7 +304,7 @@ class Exact(Engine):
     Args:
         threads: number of threads for data with gaps.
         profile: compute intervals from the profile likelihood where standard errors are too rough.
-            False saves their time for laws that only predict.
+            False saves time if you need predictions only.
 
     Example:
         >>> import numpy as np, spdelaw as sl

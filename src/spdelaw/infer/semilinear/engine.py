@@ -292,7 +292,7 @@ class SemilinearEngine(Engine):
     """Likelihood of the Gaussian closure, with terms beyond the linear drift.
 
     Complete fields go through their transitions; gaps, noise, different clocks and few sensors
-    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
+    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 with term ``u``.
 
     Args:
         terms: terms of the equation beyond the linear drift, such as u^3. A tuple such as
@@ -343,6 +343,11 @@ class SemilinearEngine(Engine):
             with watched(run["progress"]):
                 observations, fit = self.seen(observed, domain, n_modes, model)
         except ConvergenceError as error:
+            if model.state_noise != "none":
+                expected = f"fields whose noise is of the kind {model.state_noise!r}"
+                fix = "compare the kinds of noise with sl.discover, or pass state_noise='affine'"
+                got = "none for which the search finds a maximum"
+                raise ConvergenceError("fit", expected=expected, got=got, fix=fix) from error
             if not (offset := offset_of(observed)):
                 raise
             expected = "values around zero, where the powers of u differ"

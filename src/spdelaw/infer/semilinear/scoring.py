@@ -10,9 +10,8 @@ import numpy as np
 
 from spdelaw.errors import ConvergenceError
 from spdelaw.infer.objective import LogPosterior
-from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced
+from spdelaw.infer.optimise import Counted, FactoredHessian, Optimum, balanced, learned_metric
 from spdelaw.infer.semilinear.layout import Layout
-from spdelaw.infer.uncertainty import learned
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.filter import Scores
 
@@ -204,7 +203,7 @@ class ScoredPosterior(LogPosterior):
                 break
             count += k + 1
             if inverse is not None:
-                inverse = learned(inverse, trial - x, slope - trial_scores.sum(0))
+                inverse = learned_metric(inverse, trial - x, slope - trial_scores.sum(0))
             x, value, scores = trial, trial_value, trial_scores
         metric = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
         return Point(x, value, scores, expected_gain, metric)
@@ -231,7 +230,7 @@ def information_at(objective: Any, at: Point, base: Array) -> Array:
     """Observed information: minus the slope of the score, by differences; (free, free).
 
     Steps are a small part of a standard error along the principal axes of the metric: a single
-    coefficient of u, u^2 and u^3 that are nearly alike moves the score far off its tangent.
+    coefficient of u, u^2 and u^3 that are nearly collinear moves the score far off its tangent.
     ``base`` is the score.
     """
     scale = _diagonal_roots(at.metric)
