@@ -65,8 +65,8 @@ lint: $(VENV)/.dev ## check style, types and import order
 bench: $(VENV)/.dev ## run the benchmarks of speed; says which limit was met, missed, or not run
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.dev ## build the documentation (into site/)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(VENV)/.dev ## build the documentation (into site/); FAST=1 does not run the code on the pages
+	FAST=$(FAST) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(if $(FAST),,--strict) --quiet
 	@echo "open site/index.html"
 
 clean: ## remove .venv, site, demo and caches

@@ -107,7 +107,7 @@ def test_info_and_dry_runs_of_raw_files(run, run_json, stocked):
     assert document["prepared_by"] == ["anomalies against the mean", "linear trend removed"]
     assert document["notes"] == []
     text = run("fit stations.csv.gz --dry-run").stdout
-    for part in ("guessed: stations along point", "shape", "missing", "note: the field has"):
+    for part in ("guessed: stations along point", "shape", "missing", "guessed: anomalies mean"):
         assert part in text
     assert run_json("fit fill.csv --missing -9999 --anomalies mean --dry-run")["missing"] > 0.25
     assert run_json("fill sea.nc --anomalies mean --dry-run")["domain"]["name"] == "box"
