@@ -281,13 +281,15 @@ def pipe(path):
 
 
 def device(path):
-    """A link to a device of its own: a failure as root must not replace that of the machine."""
-    node = path.with_name(f"{path.name}.device")
+    """A link to a device made for the test: code that fails replaces it, so never a real one."""
+    made = path.parent / "device"
     try:
-        os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        os.mknod(made, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except FileExistsError:
+        pass
     except PermissionError:
-        node = "/dev/null"
-    path.symlink_to(node)
+        pytest.skip("needs the right to make a device")
+    path.symlink_to(made)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
@@ -295,7 +297,6 @@ def device(path):
 def test_5_pipes_and_devices_are_not_replaced(tmp_path, make, laws, shell):
     for name in ("a.nc", "a.html", "a.png"):
         make(tmp_path / name)
-    before = os.stat(tmp_path / "a.nc")
     with pytest.raises(FileError, match="regular file"):
         sl.write(heat(), tmp_path / "a.nc")
     with pytest.raises(FileError, match="regular file"):
@@ -303,9 +304,8 @@ def test_5_pipes_and_devices_are_not_replaced(tmp_path, make, laws, shell):
     laws[0].save(tmp_path / "a.law")
     code, _, err = shell("sample", tmp_path / "a.law", "--out", tmp_path / "a.nc", "--force")
     assert (code, "Traceback" in err) == (2, False)
-    after = os.stat(tmp_path / "a.nc")
-    assert (after.st_rdev, after.st_mode) == (before.st_rdev, before.st_mode)
-    assert not (tmp_path / "a.nc").is_file()
+    for name in ("a.nc", "a.html", "a.png"):
+        assert not (tmp_path / name).is_file()
 
 
 @pytest.fixture
