@@ -34,10 +34,12 @@ test-all: $(VENV)/.dev ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # Other versions of torch bring several gigabytes of CUDA: both targets take the pinned one.
+# Newer versions of click warn when the lowest version of typer is imported.
 test-lowest: ## run the fast tests with the lowest declared versions (in .venv-lowest)
 	@$(PYTHON) -m venv .venv-lowest
 	@{ grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
-	  | grep -v '^torch=='; grep '^torch==' constraints.txt; } | sort -u > .venv-lowest/constraints.txt
+	  | grep -v '^torch=='; grep '^torch==' constraints.txt; echo 'click==8.1.8'; } \
+	  | sort -u > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install -qq -c .venv-lowest/constraints.txt -e '.[dev,all]'
 	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
@@ -63,8 +65,8 @@ lint: $(VENV)/.dev ## check style, types and import order
 bench: $(VENV)/.dev ## run the benchmarks of speed; says which limit was met, missed, or not run
 	$(BIN)/python -m benchmarks
 
-docs: $(VENV)/.dev ## build the documentation (into site/)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(VENV)/.dev ## build the documentation (into site/); FAST=1 does not run the code on the pages
+	FAST=$(FAST) NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(if $(FAST),,--strict) --quiet
 	@echo "open site/index.html"
 
 clean: ## remove .venv, site, demo and caches

@@ -41,7 +41,7 @@ from spdelaw.processes.terms import field_of
 # Before, the noise is chosen the same way among additive and state-dependent ones, under a linear
 # drift: over short steps the covariance of the increments hardly depends on the drift.
 #
-# How sure the choice is: the same ranking with blocks of scores drawn anew (a one-step block
+# How sure the choice is: the same ranking with bootstrap blocks of scores (a one-step block
 # bootstrap).
 
 
@@ -277,7 +277,7 @@ class Discovery:
         law: the law with these terms; its intervals do not include the uncertainty of the choice.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``log_likelihood``,
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
-            and the ``frequency`` with which resampled records choose them. Candidates that were not
+            and the ``frequency`` with which bootstrap samples select them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
         inclusion: fraction of bootstrap samples that select each term, NaN if there are too few
             data to resample; dim ``term``.
@@ -386,9 +386,9 @@ def discover(
 ) -> Discovery:
     """Choose the terms of a semilinear equation from data, and fit the law with them.
 
-    The whole library is fitted once. Its curvature ranks all subsets by the Bayesian information
+    `discover` first chooses between additive noise and noise that depends on the field. It fits
+    the whole library once, and its curvature ranks all subsets by the Bayesian information
     criterion (BIC). The best subsets and the best linear law are refitted.
-    Before that, the noise is chosen among additive noise and noise that depends on the field.
 
     Args:
         data: fields, as `spdelaw.fit` takes them, with or without gaps.

@@ -126,7 +126,7 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     return title, facts, header, rows[:MOST_ROWS], notes
 
 
-#: Mean of a law in words.
+#: Text for the mean of a law.
 MEANS = {"zero": "mean zero", "constant": "mean estimated", "known": "mean known"}
 
 

@@ -31,7 +31,7 @@ SCALE_RATIO = 1e6
 def coordinate_root(covariance: Array) -> Array:
     """Columns R with ``R R'`` the covariance, by way of correlations where units lie far apart.
 
-    Eigenvectors of the covariance itself lose logarithms of rates beside initial means of 1e12.
+    Eigenvectors of the covariance itself lose logarithms of rates next to initial means of 1e12.
 
     Example:
         >>> import numpy as np

@@ -205,7 +205,7 @@ RATE_TRANSITIONS = 2000
 WARM_NEAR = 0.05
 #: Most evaluations under noise that depends on the state: it takes ten where this is its kind.
 MOST_STATE_NOISE = 30
-#: The search on all transitions ends this near; one Newton step goes the rest of the way. Where
+#: The search on all transitions ends this near; one Newton step completes it. Where
 #: squared scores are no information, as of a wrong model, more of them come this near.
 FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
 
