@@ -1,8 +1,8 @@
 """Recovery of noise that depends on the state: bias, coverage, spread against an oracle, time.
 
-    python -m benchmarks.state_noise recovery [sets]
-    python -m benchmarks.state_noise gappy [sets]
-    python -m benchmarks.state_noise kinds [sets]
+    python -m benchmarks.state_noise recovery [sets] [setting]
+    python -m benchmarks.state_noise gappy [sets] [kind]
+    python -m benchmarks.state_noise kinds [sets] [kind]
     python -m benchmarks.state_noise page
 
 `recovery` fits complete fields, 12 paths of 50 transitions, and compares the estimates with those
@@ -74,10 +74,12 @@ def oracle_words(e: sl.Semilinear, names: Any, true: dict[str, float]) -> dict[s
     return {name: true[name] for name in names if name.startswith(held)}
 
 
-def recovery(n_sets: int) -> dict[str, Any]:
+def recovery(n_sets: int, only: str = "") -> dict[str, Any]:
     """Bias, coverage, spread against the oracle and seconds for each setting."""
     out = {}
     for label, (kind, n_modes, words) in SETTINGS.items():
+        if only not in ("", label):
+            continue
         e, z, seconds, x, oracle = equation(kind, n_modes), [], [], [], []
         hits = []
         for seed in range(n_sets):
@@ -115,13 +117,15 @@ def recovery(n_sets: int) -> dict[str, Any]:
 
 
 #: Sets that an oracle is fitted to as well.
-ORACLE_SETS = 100
+ORACLE_SETS = 40
 
 
-def gappy(n_sets: int) -> dict[str, Any]:
+def gappy(n_sets: int, only: str = "") -> dict[str, Any]:
     """Coverage and seconds with 30 % of the values missing and noise."""
     out = {}
     for kind in ("proportional", "affine", "square_root"):
+        if only not in ("", kind):
+            continue
         e, hits, z, seconds = equation(kind, 6, 0.1 * np.arange(41)), [], [], []
         words: dict[str, Any] = {"drift": "parametric", "noise": "parametric"}
         if kind == "square_root":
@@ -149,13 +153,15 @@ def gappy(n_sets: int) -> dict[str, Any]:
     return out
 
 
-def kinds(n_sets: int) -> dict[str, Any]:
+def kinds(n_sets: int, only: str = "") -> dict[str, Any]:
     """How often additive and proportional noise are told apart, 12 paths of 80 times."""
     times, out = 0.1 * np.arange(80), {}
     geometric = equation("proportional", 6, times)
     # the same drift and initial state, and noise of a similar size
     additive = sl.Semilinear(geometric.linear)
     for label, e in (("proportional", geometric), ("none", additive)):
+        if only not in ("", label):
+            continue
         right = 0
         for seed in range(n_sets):
             fields = sl.simulate(e, PATHS, seed=seed)
@@ -210,12 +216,12 @@ def page() -> None:
     RESULTS.with_suffix(".md").write_text("\n".join([*lines, ""]))
 
 
-def main(what: str = "page", n_sets: str = "0") -> None:
+def main(what: str = "page", n_sets: str = "0", only: str = "") -> None:
     """Run one part, keep the results of the others, and write the page."""
     if what != "page":
         warnings.simplefilter("ignore")
+        part = {"recovery": recovery, "gappy": gappy, "kinds": kinds}[what](int(n_sets), only)
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        part = {"recovery": recovery, "gappy": gappy, "kinds": kinds}[what](int(n_sets))
         results[what] = results.get(what, {}) | part
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     page()

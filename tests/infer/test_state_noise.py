@@ -81,7 +81,7 @@ def test_scores_are_gradients_of_the_quasi_likelihood(laws):
     ("words", "word"),
     [
         ({"state_noise": "geometric"}, "proportional"),
-        ({"state_noise": "proportional", "engine": "chaos"}, "compare the kinds of noise"),
+        ({"state_noise": "proportional", "engine": sl.Exact()}, "leave state_noise out"),
         ({"state_noise": "proportional", "drift": "dense"}, "leave drift out"),
         ({"state_noise": "square_root", "noise": "parametric"}, "spectra"),
         ({"state_noise": "square_root"}, "affine"),
@@ -94,3 +94,73 @@ def test_refusals(words, word):
     fields = sl.simulate(e, 4, seed=0) - 1.0
     with pytest.raises(SpdeLawError, match=word):
         sl.fit(fields, e.domain, 3, **words)
+
+
+def test_one_noise_for_all_modes_is_reported():
+    ring, rng = sl.Interval(0, 2 * np.pi, "periodic"), np.random.default_rng(0)
+    rates, dt = np.array([0.1, 0.5, 0.5, 1.7]), TIMES[1]
+    common = 0.4 * np.cumsum(rng.standard_normal((6, 30, 1)) * np.sqrt(dt), axis=1)
+    logs = -(rates + 0.08) * TIMES[1:, None] + common
+    start = np.array([2.0, 0.5, -0.4, 0.2])
+    c = start * np.concatenate([np.ones((6, 1, 4)), np.exp(logs)], axis=1)
+    points = ring.grid(9)
+    fields = c @ ring.eigenfunctions(points, 4).T
+    with pytest.raises(SpdeLawError, match=r"exactly -?0, 0\.4, 0\.4, 1\.6;"):
+        sl.fit(fields, ring, 4, times=TIMES, points=points, state_noise="proportional")
+
+
+def test_bands_follow_the_field(laws):
+    law, _, fields = laws["proportional"]
+    forecast = law.forecast(fields[:, :21], steps=3)
+    level = np.abs(fields[:, 20]).mean("x").values
+    deviation = forecast["std"].isel(time=-1).mean("x").values
+    assert np.corrcoef(level, deviation)[0, 1] > 0.9
+
+
+def test_draws_have_the_moments_of_forecasts(laws):
+    law, _, fields = laws["affine"]
+    forecast = law.forecast(fields[:1, :21], steps=2, n_samples=2000, seed=1)
+    drawn = forecast["sample"].isel(path=0, time=-1)
+    std = forecast["std_field"].isel(path=0, time=-1)
+    error = drawn.mean("draw") - forecast["mean"].isel(path=0, time=-1)
+    assert float(np.abs(error / std).max()) < 5.0 / np.sqrt(2000)
+    np.testing.assert_allclose(drawn.std("draw"), std, rtol=0.12)
+
+
+@pytest.mark.parametrize("kind", ["proportional", "affine", "square_root"])
+def test_a_saved_law_is_the_same(laws, kind, tmp_path):
+    law, _, fields = laws[kind]
+    law.save(tmp_path / "a.law")
+    again = sl.load(tmp_path / "a.law")
+    assert again.info["assumed"] == law.info["assumed"]
+    np.testing.assert_array_equal(again.log_likelihood(fields), law.log_likelihood(fields))
+    np.testing.assert_array_equal(again.sample(2, seed=3), law.sample(2, seed=3))
+
+
+def test_gaps_and_noise_are_filtered():
+    e, fields = fields_of("proportional", 3, observation_std=0.02)
+    hidden = np.random.default_rng(0).random(fields.shape) < 0.3
+    law = fit("proportional", fields.where(~hidden), e, 3, drift="parametric", noise="parametric")
+    truth = {"nu": 0.2, "kappa": 0.0, "scale": 0.5, "exponent": 1.5}
+    assert max(map(abs, z_scores(law, truth).values())) < 4.0
+    assert 0.015 < float(law.parameters.observation_std.sel(statistic="estimate")) < 0.025
+    completed = law.reconstruct(fields.where(~hidden))
+    inside = np.abs(completed["mean"] - fields) < 1.96 * completed["std"]
+    assert 0.9 < float(inside.where(hidden).mean()) < 0.99
+
+
+def test_discovery_chooses_the_noise(laws):
+    for kind in ("proportional", "square_root"):
+        _, e, fields = laws[kind]
+        choice = sl.discover(fields, e.domain, 4, library=("1", "u"), bootstrap=0)
+        assert choice.state_noise == kind
+        assert choice.to_dict()["noise_bic"][kind] == 0.0
+    additive = sl.simulate(sl.Semilinear(laws["proportional"][1].linear), 12, seed=0)
+    choice = sl.discover(additive, e.domain, 4, library=("u",), bootstrap=0)
+    assert choice.state_noise == "none"
+
+
+def test_evaluate_names_the_noise(laws):
+    _, e, fields = laws["proportional"]
+    advice = sl.evaluate(sl.fit(fields, e.domain, 4), fields).advice
+    assert "state_noise='proportional'" in advice[0]

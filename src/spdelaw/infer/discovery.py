@@ -58,6 +58,8 @@ LINEAR_TERMS = ("1", "u")
 CLOSE_BIC, MOST_FITTED = 6.0, 3
 #: Terms of the drift under which kinds of noise are compared.
 NOISE_TERMS = ("1", "u")
+#: Units of BIC by which noise that depends on the state has to be better than additive noise.
+CLEAR_BIC = 6.0
 #: Words for the kinds of noise.
 NOISE_TEXT = {
     "none": "additive noise",
@@ -311,7 +313,7 @@ class Discovery:
         others = [value for kind, value in self.noise_bic.items() if kind != self.state_noise]
         if others:
             text += (
-                f". They choose {NOISE_TEXT[self.state_noise]}, by {min(others):.1f} units of BIC"
+                f". They select {NOISE_TEXT[self.state_noise]}, by {min(others):.1f} units of BIC"
             )
         return text + "."
 
@@ -456,7 +458,7 @@ class Chooser(SemilinearEngine):
         if not isinstance(domain, Fields) and self.scheme == "exact":
             self.noise_bic.update(_compare_noises(observations, words))
         kind = min(self.noise_bic, key=lambda kind: self.noise_bic[kind], default="none")
-        if kind != "none":
+        if kind != "none" and self.noise_bic.get("none", np.inf) > CLEAR_BIC:
             words["state_noise"] = kind
             whole_fit = observations.fit(self.terms, words)
 

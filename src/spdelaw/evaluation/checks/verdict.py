@@ -69,6 +69,8 @@ OF_THE_NOISE = (
 )
 #: Times of all paths together to which a law with such noise is fitted.
 RIVAL_TIMES = 600
+#: Nats that the offset of affine noise has to gain over noise in proportion to the field.
+OFFSET_COST = 5.0
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
 #: modes of another domain, noise that depends on the field, a mode that grows under a law without
 #: growth.
@@ -346,6 +348,7 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
             warnings.simplefilter("ignore")
             rival = fit(observed, law.domain, law.n_modes, state_noise=kind, **more)
             gain = (float(rival.log_likelihood(observed).sum()) - total) / share
+            gain -= OFFSET_COST * (kind == "affine")
             text = _state_noise_text(kind, words) if kind != "none" else ""
             best = (text, gain) if gain > best[1] else best
     return best

@@ -10,6 +10,7 @@ import numpy as np
 
 from spdelaw.checks import one_of
 from spdelaw.domains.base import AbstractDomain
+from spdelaw.errors import DataError
 from spdelaw.infer.objective import estimate
 from spdelaw.infer.optimise import Estimate
 from spdelaw.infer.semilinear.layout import Layout, check_amount, layout
@@ -143,6 +144,36 @@ def refined(
     return SemilinearFit(maximum, sandwich, scores, groups, diagnostics)
 
 
+def check_own_noises(data: Transitions) -> None:
+    """Refuse states that one Brownian motion drives in the same proportion; report what they tell.
+
+    Under ``dc_n = -lambda_n c_n dt + s c_n dw`` (Cialenco and Lototsky 2009)
+
+        log(c_n(t + dt) / c_n(t)) = -(lambda_n + s^2 / 2) dt + s dw
+
+    has the same noise for all n: differences of rates have no error, and there is no likelihood.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.log(data.after / data.before) / data.dt[:, None]
+    differences = change - change[:, :1]
+    if data.after.shape[1] < 2 or not np.isfinite(change).all():
+        return
+    if differences.std(0).max() > SAME_NOISE * change.std(0).max():
+        return
+    rates = ", ".join(f"{-rate:.6g}" for rate in differences.mean(0))
+    variance = float((change[:, 0] * np.sqrt(data.dt)).var())
+    sum_of_both = -float(np.average(change[:, 0], weights=data.dt))
+    error = np.sqrt(variance / data.dt.sum())
+    raise DataError(
+        "data",
+        expected="noise that differs between the modes",
+        got=f"one Brownian motion for all of them: lambda_n - lambda_1 is exactly {rates}; "
+        f"s^2 is {variance:.4g}, and lambda_1 + s^2 / 2 is {sum_of_both:.4g} +- {error:.2g}",
+        fix="use these numbers: differences of the rates need no estimate, and the rest is the "
+        "drift and the variance of the logarithm of one mode",
+    )
+
+
 def _root(covariance: Array, columns: Array) -> Array:
     """Directions of unit variance of the free parameters, which the columns select; (p, k).
 
@@ -160,6 +191,8 @@ def _root(covariance: Array, columns: Array) -> Array:
 # information, gives the change by finer sub-steps. A sample of the transitions is enough for both.
 
 
+#: Deviation of differences of growth rates, relative to that of one, that is rounding.
+SAME_NOISE = 1e-6
 #: Dynamics of the fields: the equation itself, or a scheme from one time to the next.
 SCHEMES = ("exact", "semi_implicit")
 #: The warm-up uses this many transitions per parameter.
@@ -256,6 +289,8 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
     """
     one_of("scheme", scheme, SCHEMES)
     check_amount(form, data.after)
+    if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
+        check_own_noises(data)
     reaction, full = form.dynamics.reaction, start(form, data)  # type: ignore[union-attr]
     states, dt = data.before[:RATE_TRANSITIONS], float(np.median(data.dt))
 
