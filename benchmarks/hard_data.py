@@ -209,11 +209,11 @@ CASES: tuple[Case, ...] = (
         ALL,
         clean_with_noise_estimated,
     ),
-    ("noise behind 60 % missing", "its interval holds", 20, MOST, noise_interval(8, 31, 0.6)),
-    ("noise behind 85 % missing", "its interval holds", 20, MOST, noise_interval(8, 31, 0.85)),
-    ("noise of 2 paths of 12", "its interval holds", 20, MOST, noise_interval(2, 12, 0.0)),
+    ("noise behind 60 % missing", "its interval holds", 10, MOST, noise_interval(8, 31, 0.6)),
+    ("noise behind 85 % missing", "its interval holds", 10, MOST, noise_interval(8, 31, 0.85)),
+    ("noise of 2 paths of 12", "its interval holds", 10, MOST, noise_interval(2, 12, 0.0)),
     ("semilinear modes that are cut off", "the law says so", 6, ALL, cut_modes),
-    ("discover on Fisher-KPP", "no error", 4, ALL, discovers),
+    ("discover on Fisher-KPP", "no error", 2, ALL, discovers),
     ("an unstable law", "evaluated, or the package's error", 3, ALL, unstable_law),
 )
 

@@ -227,7 +227,7 @@ def _constant(fields: xr.DataArray) -> list[str]:
 
 
 def _large_mean(fields: xr.DataArray) -> str | None:
-    """A mean over time that is large relative to the deviations from it, in words."""
+    """A mean over time that is large relative to the deviations from it, as text."""
     middle, size, std = _moments_in_time(fields)
     if size <= LARGE_MEAN * std:
         return None

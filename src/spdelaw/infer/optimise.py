@@ -399,7 +399,7 @@ class Optimum(NamedTuple):
     @property
     def is_bounded(self) -> bool:
         """Whether the likelihood bends down in every direction in which it rises."""
-        return self.uphill < UPHILL_TOLERANCE
+        return self.uphill < UPHILL_TOLERANCE and not np.isinf(self.decrement)
 
     @property
     def converged(self) -> bool:
@@ -410,9 +410,10 @@ class Optimum(NamedTuple):
     def note(self) -> str | None:
         """Warning of a law whose search ended short of the maximum."""
         if not self.is_bounded:
+            slope = f", by {self.uphill:.2g} per standard error" if np.isfinite(self.uphill) else ""
             return (
                 "the optimiser did not converge: the log-likelihood keeps increasing along one "
-                f"direction, by {self.uphill:.2g} per standard error; {ADVICE}"
+                f"direction{slope}; {ADVICE}"
             )
         if not self.decrement > NEAR_GAIN:
             return None

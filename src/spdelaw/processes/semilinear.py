@@ -392,7 +392,7 @@ class Semilinear:
             fix = "pass noise=sl.White(...)"
             raise EquationError("noise", expected=expected, got=got, fix=fix)
         if not np.isfinite(self.noise_offset) or (self.noise_offset and kind != "affine"):
-            expected, got = "a finite number beside state_noise='affine'", repr(self.noise_offset)
+            expected, got = "a finite number with state_noise='affine'", repr(self.noise_offset)
             fix = "pass state_noise='affine', or leave noise_offset out"
             raise EquationError("noise_offset", expected=expected, got=got, fix=fix)
         return q

@@ -281,7 +281,7 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 
 METHODS = ("auto", "closure", "one_pass")
-#: Largest share of negative values beside square-root noise; errors of observations make some.
+#: Largest share of negative values with square-root noise; errors of observations make some.
 MOST_NEGATIVE = 0.1
 #: Options of a model where ``terms`` are given and the user passes nothing else.
 ASSUMED = {"drift": "parametric", "noise": "diagonal"}
@@ -403,10 +403,10 @@ def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") 
     """Refuse options that a semilinear law does not have."""
     has_state_noise = model.state_noise != "none"
     if has_state_noise and scheme != "exact":
-        expected, fix = "'exact' beside state_noise", "leave scheme out"
+        expected, fix = "'exact' with state_noise", "leave scheme out"
         raise InputError("scheme", expected=expected, got=repr(scheme), fix=fix)
     if model.state_noise == "square_root" and model.noise != "diagonal":
-        expected = "white noise, one number, beside state_noise='square_root'"
+        expected = "white noise, one number, with state_noise='square_root'"
         fix = "leave noise out: for other spectra the covariance is no moment of the field"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     has_rates = has_state_noise and not terms and model.drift == "diagonal"
