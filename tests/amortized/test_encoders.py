@@ -1,6 +1,8 @@
 """Every encoder by its name: what gaps hide, where modes and grids work, runs that resume."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -223,3 +225,12 @@ def test_a_checkpoint_without_newer_settings_is_resumed_as_their_defaults(tmp_pa
     assert again.parameters.equals(law.parameters)
     with pytest.raises(InputError, match="another encoder"):
         fit(fields(), "modes", epochs=2, checkpoint=tmp_path / "run")
+
+
+def test_the_shell_has_the_engine_before_anything_else_loads_it(tmp_path):
+    file = tmp_path / "heat.nc"
+    fields(4).to_dataset(name="u").to_netcdf(file)
+    words = ["--modes", "3", "--engine", "amortized", "--encoder", "modes", "--dry-run"]
+    command = [sys.executable, "-m", "spdelaw", "fit", str(file), *words]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 import xarray as xr
 
+import spdelaw.amortized.engine  # noqa: F401  # defines the engine
 from spdelaw.checks import one_of
 from spdelaw.cli.commands.laws import (
     domain_name,
