@@ -34,10 +34,12 @@ test-all: $(VENV)/.dev ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # Other versions of torch bring several gigabytes of CUDA: both targets take the pinned one.
+# Newer versions of click warn when the lowest version of typer is imported.
 test-lowest: ## run the fast tests with the lowest declared versions (in .venv-lowest)
 	@$(PYTHON) -m venv .venv-lowest
 	@{ grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
-	  | grep -v '^torch=='; grep '^torch==' constraints.txt; } | sort -u > .venv-lowest/constraints.txt
+	  | grep -v '^torch=='; grep '^torch==' constraints.txt; echo 'click==8.1.8'; } \
+	  | sort -u > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install -qq -c .venv-lowest/constraints.txt -e '.[dev,all]'
 	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 

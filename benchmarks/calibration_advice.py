@@ -312,7 +312,7 @@ WRONG = (
     Row("rounded to .5", changed(heat(), lambda _, u: np.round(2 * u) / 2), {}, "rounded to 0.5"),
     Row("rounded to .5, noise denied", changed(heat(), lambda _, u: np.round(2 * u) / 2), CLEAN,
         "rounded to 0.5"),
-    Row("noise that grows with the state", heat(even=False), {}, "grows or shrinks with the state"),
+    Row("noise that grows with the state", heat(even=False), {}, "grows or shrinks with the field"),
     Row("a mode that grows", heat(rates=(-0.4, 4.0, 9.0)), {}, "grow"),
     Row("rotation beyond Nyquist", rotating, {"drift": "normal"}, "no rotation faster than 31",
         domain=RING),

@@ -99,7 +99,9 @@ def floors_by_strength() -> list[dict[str, Any]]:
     for variance in (0.1, 0.4, 1.0, 2.25):
         e = chaos_equation(heat(4, variance), from_first_mode(4))
         floor = truncation_floor(e.generator, e.couplings, e.moment, [1.0], 5)[0]
-        rows.append({"sigma^2": variance, **{f"order {p}": float(floor[p]) for p in range(1, 6)}})
+        rows.append(
+            {"sigma^2": f"{variance:g}", **{f"order {p}": float(floor[p]) for p in range(1, 6)}}
+        )
     return rows
 
 
@@ -234,9 +236,8 @@ def markdown(document: dict[str, Any]) -> str:
             "",
             _table(document["skewness"], ".2f"),
             "",
-            "Relative error of the variance with a cubic drift (paths: standard error 1 %). Chaos "
-            "does "
-            "not converge with two wells, and the error changes its sign:",
+            "Relative error of the variance with a cubic drift (paths: standard error 1 %). With "
+            "two wells it changes its sign from order to order: a small one is chance.",
             "",
             _table(document["wells"], ".2f"),
             "",

@@ -25,14 +25,14 @@ TABLE = Path(__file__).parent / "results" / "hostile_cases.md"
 REASONS = {
     "test_1_a_forged_manifest": "refused there too, other entries of the manifest are not",
     "test_1_a_manifest_of_something_else": "refused there too, other texts are not",
-    "test_3_a_forged_checkpoint": "refused there too, other entries are not",
+    "test_2_a_law_beside_a_writer": "a race, which two of three runs there lost",
     "test_4_a_full_disk": "held there too, NetCDF files and laws did not",
     "test_8_a_forged_law_of_any_schema": "refused there too, the schemas 1, 2 and true are not",
-    "test_8_a_law_with_a_forged_number": "refused there too",
-    "test_8_tiny_fields": "fails there for about one random field in fifteen, on other seeds",
+    "test_8_tiny_fields": "fails there for one random field in fifteen, none of these",
     "test_8_wrong_arguments": "refused there too, most others are not",
     "test_9_info_loads_the_variable": "cannot fail there: the limit of memory it sets is new",
-    "test_10_passes": "as many passes there",
+    "test_10_passes": "one pass there too where fields are complete and without noise",
+    "test_10_a_lazy_record": "agrees there on these data; 8.8e-6 was seen on others",
 }
 SUBJECTS = {
     "1": "directory of `fit_many`", "2": "law that is replaced while it is read",

@@ -115,6 +115,7 @@ _OF_CAUSES = (
 )
 SCORED = ("check_fits", "check_training_data", "check_truth", "check_mean", "check_cubic",
           "fields_semilinear_evaluate")  # fmt: skip
+_PLAIN = "the same text in plain English"
 _BANDS = "std is of a value and std_field of the field, which observation_std told apart before"
 #: Cases whose results had the attribute ``observation_std``, and the beginnings of their names.
 _PREDICTED = (
@@ -221,6 +222,14 @@ CHANGED_TODAY: dict[str, str] = {
         for name in ("linear", "semilinear", "dates")
         for part in ("texts", "titles", "rows")
     },
+    "chaos_coordinates/law warnings": _PLAIN,
+    **{f"{name}/sentence": _PLAIN for name in ("discover_fronts", "discover_linear")},
+    "fields_gray_scott/sentence": _PLAIN,
+    "fill_dates/filled attrs": _PLAIN,
+    **{f"compare_without_data/{x}": _PLAIN for x in ("comparison.sentence", "sentence", "text")},
+    **{f"prepared_{name}/law warnings": _PLAIN for name in ("mean", "trend", "waves", "leads")},
+    "prepared_waves/prepared by": _PLAIN,
+    **dict.fromkeys(("real_map/law warnings", "patterns_dense/law warnings"), _PLAIN),
     **{
         f"report_{name}/figure": "the same numbers in another order, from one chart per figure"
         for name in ("linear", "semilinear", "dates")

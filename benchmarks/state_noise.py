@@ -159,7 +159,9 @@ def kinds(n_sets: int) -> dict[str, Any]:
         right = 0
         for seed in range(n_sets):
             fields = sl.simulate(e, PATHS, seed=seed)
-            right += sl.discover(fields, e.domain, 6, library=()).state_noise == label
+            right += (
+                sl.discover(fields, e.domain, 6, library=("u",), bootstrap=0).state_noise == label
+            )
         out[label] = {"sets": n_sets, "right": right}
         print(label, out[label])
     return out

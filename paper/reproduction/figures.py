@@ -27,7 +27,7 @@ LOOK = {
     "chaos-modelled": ("#56B4E9", "s"),
     "chaos-dropped": ("#E69F00", "^"),
     "amortized-paper": ("#D55E00", "v"),
-    "amortized-rescaled": ("#F0E442", ">"),
+    "amortized-rescaled": ("#882255", ">"),
     "amortized-literal": ("#999999", "<"),
     "amortized-structured": ("#009E73", "D"),
 }

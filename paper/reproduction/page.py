@@ -23,7 +23,7 @@ LOOK = {
     "chaos-modelled": ("@fourth", "square"),
     "chaos-dropped": ("@third", "triangle-up"),
     "amortized-paper": ("@law", "triangle-down"),
-    "amortized-rescaled": ("@second", "triangle-right"),
+    "amortized-rescaled": ("@muted", "triangle-right"),
     "amortized-literal": ("@muted", "triangle-left"),
     "amortized-structured": ("@second", "diamond"),
 }

@@ -35,7 +35,7 @@ from spdelaw.report.page import write_report
 
 __all__ = ["DomainContract", "DynamicsContract", "EngineContract", "check_verbs"]
 
-# ---------- What every law does, whoever made it
+# ---------- What every law does
 
 
 def check_verbs(law: Law, fields: xr.DataArray) -> None:

@@ -9,10 +9,10 @@ from spdelaw.amortized.decoder import (
     LatentDynamics,
     PolynomialDynamics,
     StateNoise,
-    decoder_indices,
 )
 from spdelaw.amortized.encoder import Encoded
 from spdelaw.chaos import augment, propagate_chaos, total_degree_set
+from spdelaw.chaos.indices import decoder_indices
 from spdelaw.processes.state_noise import bind_state_noise
 
 DOMAIN = sl.Interval(0.0, np.pi)

@@ -7,8 +7,8 @@ from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.propagators import tail_covariance, unit_response
 
 
-def factor_of(p, model):
-    return np.diag(np.sqrt(p.noise)) if model.noise_factor is None else model.noise_factor
+def factor_of(p):
+    return np.diag(np.sqrt(p.noise))
 
 
 def columns(p, ages, model):
@@ -16,7 +16,7 @@ def columns(p, ages, model):
 
     Order of the coordinates: initial states by mode where they are random, then (k, l).
     """
-    b, n = factor_of(p, model), len(p.drift)
+    b, n = factor_of(p), len(p.drift)
     psi = unit_response(CosineBasis(model.horizon), ages, p.drift, model.n_time)
     parts = []
     if p.initial_kind != "deterministic":
@@ -36,7 +36,7 @@ def tail(p, ages, model):
     if model.tail == "dropped":
         return np.zeros((t * n, t * n))
     basis = CosineBasis(model.horizon)
-    whole = tail_covariance(basis, ages, p.drift, factor_of(p, model), model.n_time)
+    whole = tail_covariance(basis, ages, p.drift, factor_of(p), model.n_time)
     return whole.transpose(1, 0, 3, 2).reshape(t * n, t * n)
 
 

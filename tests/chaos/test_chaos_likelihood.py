@@ -8,24 +8,21 @@ from tests.statespace.cases import (
     KINDS,
     PATTERNS,
     Case,
-    basis,
     check_initial_information,
     check_score,
     make,
 )
-from tests.statespace.numbers import chaos_latents, evaluate_chaos, evaluate_likelihood
+from tests.statespace.numbers import evaluate_chaos, evaluate_likelihood
 
 from spdelaw.chaos.posterior import ChaosModel
-from spdelaw.errors import ConvergenceError, DataError, InputError
-from spdelaw.statespace.collapse import collapse
+from spdelaw.errors import InputError
 
 EXACT = 1e-10
 SAME_LIKELIHOOD = 1e-8
-FACTOR = np.array([[0.9, 0.2, -0.3], [0.0, 0.5, 0.4]])  # two noises, three modes
 
 
-def model_of(case: Case, tail: str, n_time: int = 4, factor=None) -> ChaosModel:
-    return ChaosModel(n_time, float(np.ptp(case.times, axis=-1).max()), tail, factor)
+def model_of(case: Case, tail: str, n_time: int = 4) -> ChaosModel:
+    return ChaosModel(n_time, float(np.ptp(case.times, axis=-1).max()), tail)
 
 
 @cross(kind=KINDS, pattern=PATTERNS, n_time=[1, 5])
@@ -81,36 +78,21 @@ def test_score_and_information_by_differences(kind, at):
 
 
 CASE = make("deterministic", "orthogonal")
-LONG = np.linspace(0.0, 1.0, 1002)
-STILL = CASE.parameters._replace(observation_variance=np.asarray(0.0))
 
 
 def evaluate_at(model):
     return evaluate_chaos(CASE.collapsed, CASE.parameters, model)
 
 
-def latents_of_a_long_path():
-    data = collapse(np.ones((1, len(LONG), 7)), LONG, basis(orthogonal=False))
-    return chaos_latents(data, CASE.parameters, ChaosModel(4, 1.0, "modelled", FACTOR))
-
-
 @pytest.mark.parametrize(
-    ("call", "error", "word"),
+    ("call", "word"),
     [
-        (lambda: ChaosModel(4, 1.0, "cut"), InputError, "tail: expected one of"),
-        (lambda: ChaosModel(0), InputError, "n_time"),
-        (lambda: ChaosModel(4, 1.0, "dropped", np.ones(3)), InputError, "noise_factor"),
-        (lambda: evaluate_at(model_of(CASE, "dropped", factor=FACTOR)), InputError, "noise of its"),
-        (lambda: evaluate_at(model_of(CASE, "modelled")), InputError, "a dropped tail"),
-        (lambda: evaluate_at(ChaosModel(4, 0.1, "dropped")), InputError, "times"),
-        (latents_of_a_long_path, DataError, "at most 3000"),
-        (
-            lambda: chaos_latents(CASE.collapsed, STILL, model_of(CASE, "modelled", 4, 0 * FACTOR)),
-            ConvergenceError,
-            "positive definite",
-        ),
+        (lambda: ChaosModel(4, 1.0, "cut"), "tail: expected one of"),
+        (lambda: ChaosModel(0), "n_time"),
+        (lambda: evaluate_at(model_of(CASE, "modelled")), "a dropped tail"),
+        (lambda: evaluate_at(ChaosModel(4, 0.1, "dropped")), "times"),
     ],
 )
-def test_refusals(call, error, word):
-    with pytest.raises(error, match=word):
+def test_refusals(call, word):
+    with pytest.raises(InputError, match=word):
         call()

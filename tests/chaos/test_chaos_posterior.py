@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.chaos import _chaos_oracle as oracle
-from tests.chaos.test_chaos_likelihood import FACTOR, model_of
+from tests.chaos.test_chaos_likelihood import model_of
 from tests.parameters import cross
 from tests.statespace.cases import KINDS, PATTERNS, make
 from tests.statespace.numbers import chaos_latents
@@ -17,10 +17,10 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=EXACT, atol=EXACT)
 
 
-@cross(kind=KINDS, pattern=PATTERNS, tail=TAILS, factor={"diagonal": None, "dense": FACTOR})
-def test_posterior_is_that_of_the_joint_gaussian(kind, pattern, tail, factor):
+@cross(kind=KINDS, pattern=PATTERNS, tail=TAILS)
+def test_posterior_is_that_of_the_joint_gaussian(kind, pattern, tail):
     case = make(kind, pattern)
-    model = model_of(case, tail, 4 if factor is None else 3, factor)
+    model = model_of(case, tail, 4)
     p, n, paths = case.parameters, 3, []
     scale, start = np.sqrt(p.initial_covariance), n * (kind != "deterministic")
     moments = case.by_path(oracle.posterior, model)

@@ -38,6 +38,7 @@ def random_equation(n_modes, n_noise, seed=0, coupled=False, scale=0.4):
     a = -(np.arange(1.0, n_modes + 1) ** 2)
     if coupled:
         a = np.diag(a) + 0.5 * rng.standard_normal((n_modes, n_modes))
+        a[0, 1], a[1, 0] = 4.0, -4.0  # two of them rotate
     b = scale * rng.standard_normal((n_noise, n_modes, n_modes))
     return a, b, rng.standard_normal(n_modes)
 

@@ -6,13 +6,14 @@ import pytest
 import spdelaw as sl
 from spdelaw.chaos import (
     CosineBasis,
+    augment,
     chaos_equation,
     expand_equation,
     laplace_posterior,
 )
 from spdelaw.chaos.laplace import MOST_INDICES, second_moment_kernel
 from spdelaw.chaos.posterior import ChaosModel, chaos_latents
-from spdelaw.errors import DataError, EquationError, InputError
+from spdelaw.errors import DataError, EquationError
 from spdelaw.processes import Linear, Reacting
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.chain import StateSpace
@@ -109,11 +110,8 @@ def test_many_indices_are_chosen_by_their_energies():
 def test_what_has_no_expansion_is_refused():
     with pytest.raises(EquationError, match="square_root"):
         chaos_equation(dynamics("square_root"), start())
-    coupled = InitialState("gaussian", np.zeros(3), np.full((3, 3), 0.1) + np.eye(3))
-    with pytest.raises(InputError, match="couples"):
-        chaos_equation(dynamics(), coupled)
     expansion = expand_equation(
-        chaos_equation(dynamics(), start()), np.linspace(0, 1, 1001), 2, 1, 1.0, "dropped"
+        chaos_equation(dynamics(), start()), np.linspace(0, 1, 1001), 2, 1, 1.0
     )
     collapsed = collapse(np.zeros((1, 1001, 30)), np.linspace(0, 1, 1001), BASIS)
     with pytest.raises(DataError, match="reconstruct"):
@@ -152,6 +150,45 @@ def test_a_linear_law_has_the_exact_posterior(variance, tail):
                     scale = np.sqrt(variance)
                     np.testing.assert_allclose(initial.mean + scale * one.mean[i, 4], z0, atol=1e-8)
                     np.testing.assert_allclose(scale * one.std[i, 4], z0_std, atol=1e-8)
+
+
+@pytest.mark.parametrize("tail", ["modelled", "dropped"])
+def test_coupled_modes_are_uncoupled_ones_in_another_basis(tail):
+    """The law of ``O c`` observed through ``Phi O'`` has the coordinates of c."""
+    rng = np.random.default_rng(4)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    values = rng.standard_normal((2, 21, 30))
+    values[1, 4:9] = np.nan
+    r, initial = 0.05, start(0.2)
+    plain = StateSpace(Linear(RATES, NOISE), initial, np.asarray(r))
+    a, b = turn * RATES @ turn.T, turn * np.sqrt(NOISE)
+    mean, root = turn @ initial.mean, turn * np.sqrt(initial.covariance)
+    # Linear laws are driven through the symmetric root: c' = O c has the factor O sqrt(Q).
+    equation = chaos_equation(Linear(a, b @ b.T), InitialState("gaussian", mean, root @ root.T))
+    generator, couplings = augment(-a, noise=b.T)
+    equation = equation._replace(
+        generator=generator, couplings=couplings, root=np.pad(root, (0, 1))
+    )
+    expansion = expand_equation(equation, AGES, 4, 1, 1.0, tail)
+    coupled = laplace_posterior(collapse(values, AGES, BASIS @ turn.T), expansion, r)
+    expected = chaos_latents(collapse(values, AGES, BASIS), plain, ChaosModel(4, 1.0, tail))
+    for one, other in zip(coupled, expected, strict=True):
+        np.testing.assert_array_equal(one.paths, other.paths)
+        np.testing.assert_allclose(one.mean[:, :4], other.mean.transpose(2, 0, 1), atol=1e-8)
+        np.testing.assert_allclose(one.std[:, :4], other.std[None], atol=1e-8)
+        z0 = mean + one.mean[:, 4] @ root.T
+        np.testing.assert_allclose(z0 @ turn, other.initial_mean.T, atol=1e-8)
+        np.testing.assert_allclose(
+            one.states @ turn, other.coefficients.transpose(2, 0, 1), atol=1e-8
+        )
+
+
+def test_the_symmetric_root_drives_coupled_noise():
+    noise = np.array([[1.0, 0.4], [0.4, 0.5]])
+    initial = InitialState("deterministic", np.zeros(2), np.zeros(2))
+    couplings = chaos_equation(Linear(np.ones(2), noise), initial).couplings[:, :2, 2]
+    np.testing.assert_allclose(couplings.T @ couplings, noise, atol=1e-14)
+    np.testing.assert_allclose(couplings, couplings.T, atol=1e-14)
 
 
 def test_intervals_of_coordinates_of_proportional_noise_hold():

@@ -126,7 +126,7 @@ def test_fit(call_of, line, domain, n_modes, words):
 
 LON = {"lon": "x"}
 PREPARED = [
-    ("sst.nc", {"average": "lat", "rename": LON, "anomalies": "month"}),  # chosen by the values
+    ("sst.nc", {"average": "lat", "rename": LON, "anomalies": "mean"}),  # chosen by the values
     ("sst.nc --anomalies none", {"average": "lat", "rename": LON}),
     ("sst.nc --terms u", {"average": "lat", "rename": LON}),
     ("sst.nc --detrend", {"average": "lat", "rename": LON, "detrend": True}),
@@ -134,7 +134,7 @@ PREPARED = [
      {"average": "lat", "rename": LON, "anomalies": "month", "detrend": True,
       "standardise": "point", "time_unit": "hours"}),
     ("two.nc --variable sst --missing -9999",
-     {"average": "lat", "rename": LON, "missing": -9999, "anomalies": "month"}),
+     {"average": "lat", "rename": LON, "missing": -9999, "anomalies": "mean"}),
     ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2 --anomalies none",
      {"average": "lat", "rename": LON, "select": {"lat": (-2, 2), "lon": (160, 200)},
       "coarsen": {"x": 2}}),

@@ -155,7 +155,7 @@ def advice(fields, n_modes=3, domain=INTERVAL, **words):
             "data = data.groupby(",
         ),
         (lambda s: season(s, noise=0.8), 2, "noise with a season of length 4", "Season(4, 4)"),
-        (lambda s: uneven(20, 61, s), 3, "noise grows or shrinks with the state", "np.arcsinh("),
+        (lambda s: uneven(20, 61, s), 3, "noise grows or shrinks with the field", "np.arcsinh("),
     ],
 )
 def test_the_cause_comes_first(make, n_modes, cause, line, seed):

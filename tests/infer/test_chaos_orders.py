@@ -138,7 +138,7 @@ def test_two_wells_warn():
 
 def test_a_dropped_tail_is_refused_beside_terms():
     data, domain = one_well(3)
-    with pytest.raises(InputError, match="chaos_posterior"):
+    with pytest.raises(InputError, match="leave tail out"):
         sl.fit(data, domain, 3, engine="chaos", tail="dropped", terms=("u^3",))
     with pytest.raises(InputError, match="terms"):
         sl.Chaos(terms="u^3")

@@ -10,6 +10,8 @@ from tests.infer.recovery import estimates
 from tests.parameters import each
 
 import spdelaw as sl
+from spdelaw.errors import IdentifiabilityWarning
+from spdelaw.infer.moments import pooled_states
 
 NOISY = pytest.param("noisy", marks=pytest.mark.slow)
 RATES, NOISE = np.array([1.0, 4.0]), np.array([1.0, 0.5])
@@ -191,6 +193,24 @@ def test_far_starts_are_not_stationary():
     assert start["first_state_chi2"] > start["chi2_below"]
     first = law.parameters["mean"].sel(mode=1).values
     assert abs(first[0]) < 4 * first[1]
+
+
+def test_modes_that_vanish_at_all_points_have_no_first_state():
+    """Divided by the rounding of their squares, they had a variance of 1e30."""
+    gram, vector = np.diag([2.0, 1e-31]), np.array([1.0, 1e-16])
+    _, spread = pooled_states([(gram, vector, 3.0, 4)], 2)
+    assert np.isfinite(spread[0])
+    assert np.isnan(spread[1])
+
+
+def test_a_trend_that_passes_for_a_mean_is_named():
+    """A line in time is the start of a way to a mean far away."""
+    fields = paths(10, 61, 3.0, np.zeros(2), seed=3)
+    t = xr.DataArray(fields.time.values, dims="time")
+    moved = (fields + 4.0 * t * np.sin(fields["x"])).transpose(*fields.dims)
+    with pytest.warns(IdentifiabilityWarning, match="times the largest value.*--detrend"):
+        fit(moved)
+    assert not any("largest value" in text for text in fit(fields).info["warnings"])
 
 
 # -- what a law does with its mean ---------------------------------------------------------------

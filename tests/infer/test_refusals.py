@@ -121,7 +121,7 @@ SEASON = sl.Season(1.0, 4)
 COMBINATIONS = [
     ("complete", {"drift": "normal"}, InputError, "periodic"),
     ("complete", {"noise": "low_rank", "noise_rank": 3}, InputError, "noise_rank"),
-    ("complete", {"drift": "dense", "engine": "chaos"}, InputError, "engine='exact'"),
+    ("complete", {"drift": "dense", "engine": "chaos", "tail": "dropped"}, InputError, "modelled"),
     ("dense", {"drift": "normal", "engine": "amortized"}, InputError, "engine='exact'"),
     ("complete", {"drift": "dense", "fixed": {"eigenvalue": 1.0}}, InputError, "fixed"),
     ("complete", {"n_time": 8}, InputError, "n_time: expected engine='chaos'"),

@@ -110,6 +110,17 @@ def test_chaos_coordinates_of_coupled_noise():
     assert np.abs(xi.mean(0)).max() < 5 / np.sqrt(40)
 
 
+def test_chaos_coordinates_of_a_coupled_drift():
+    """They give back the field of the smoother as K grows, through gaps."""
+    data = gappy()
+    smoothed = law().reconstruct(data)["mean"]
+    errors = [
+        float(np.abs(chaos_posterior(law(), data, n_time=k).reconstruct_truncated - smoothed).max())
+        for k in (4, 40)
+    ]
+    assert errors[1] < 0.4 * errors[0]
+
+
 # -- what follows from drift and noise ------------------------------------------------------
 
 
@@ -197,7 +208,6 @@ def test_predictability_falls_to_one_half_at_its_limit():
         (lambda: law().predictability([-1.0]), "expected"),
         (lambda: law().optimal_growth([]), "expected"),
         (lambda: law().power_spectrum([np.nan]), "expected"),
-        (lambda: chaos_posterior(law(), gappy()), "drift couples"),
     ],
 )
 def test_refusals(call, word):

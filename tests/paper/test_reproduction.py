@@ -128,6 +128,9 @@ def test_networks_on_further_data_sets_have_a_row_of_their_own(records):
     assert (first["seeds"], first["initialisations"]) == ([0, 0], [0, 1])
     assert (over["seeds"], over["initialisations"]) == ([0, 1], [0, 0])
     assert "| 2 data sets, 1 network each |" in to_markdown(tables([*made, other]), "")
+    partial = other | {"scores": {"reconstruct": fno["scores"]["predict"]}, "curves": {}}
+    rows = tables([*made, partial])["b"]  # a task that one of the networks lacks
+    assert [row["system"] for row in rows if row["entry"] == "fno-hidden"] == ["FNO"]
 
 
 def test_records_become_tables(records):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from spdelaw.amortized.encoder import Encoded
 from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.higher_order import augment, propagate_chaos
-from spdelaw.chaos.indices import IndexSet, total_degree_set, weighted_set
+from spdelaw.chaos.indices import IndexSet
 from spdelaw.chaos.propagators import Propagators, expand, propagate
 
 Array = np.ndarray
@@ -91,9 +91,6 @@ class LatentDynamics(nn.Module):
 #
 # whose coefficients give mean and covariance: Hermite polynomials of eps are orthogonal.
 
-#: Energies of first-order coordinates that rank the indices of higher order: ``ENERGY / (k l)^2``.
-ENERGY = 0.5
-
 
 class StateNoise(NamedTuple):
     """Noise ``sum_l sqrt(q_l) (B_l c + gamma b_l) dw_l`` of a decoder.
@@ -105,24 +102,6 @@ class StateNoise(NamedTuple):
 
     operators: Array
     constants: Array | None = None
-
-
-def decoder_indices(n_time: int, n_noise: int, order: int, n_indices: int) -> IndexSet:
-    """All indices up to order 1, and those of higher order with slow functions and first modes.
-
-    Example:
-        >>> len(decoder_indices(4, 4, 2, 400)), len(decoder_indices(16, 8, 2, 400))
-        (153, 400)
-    """
-    linear = total_degree_set(n_time, n_noise, min(order, 1))
-    if order < 2 or len(linear) >= n_indices:
-        return linear
-    if math.comb(n_time * n_noise + order, order) <= n_indices:
-        return total_degree_set(n_time, n_noise, order)
-    k, l = np.arange(1, n_time + 1)[:, None], np.arange(1, n_noise + 1)
-    ranked = weighted_set(ENERGY / (k * l) ** 2.0, n_indices, order).degrees
-    higher = ranked[ranked.sum((1, 2)) > 1][: n_indices - len(linear)]
-    return IndexSet(np.concatenate([linear.degrees, higher]))
 
 
 class PolynomialDynamics(LatentDynamics):
@@ -155,17 +134,18 @@ class PolynomialDynamics(LatentDynamics):
         return 0.0 if self.constants is None else float(self.offset.detach())
 
     def curves(self, ages: Array, n_time: int, method: Any) -> Tensor:
-        """`propagators`, in float32."""
-        return self.propagators(ages).float()
+        """`propagators`, in float32: errors of 1e-6, and a third of the time saved."""
+        return self.propagators(ages, torch.float32)
 
-    def propagators(self, ages: Array) -> Tensor:
+    def propagators(self, ages: Array, dtype: torch.dtype = torch.float64) -> Tensor:
         """``Phi_alpha(t)``, (T, n_indices, N, N), or (..., N, N + 1) with a last column for 1."""
         factor = torch.exp(torch.diagonal(self.log_factor))
         generator, couplings = -self.eigenvalues(), factor[:, None, None] * self.operators
         if self.constants is not None:
             noise = factor[:, None] * self.offset * self.constants
             generator, couplings = augment(generator, couplings, noise)
-        start = torch.eye(len(generator), dtype=torch.float64)
+        start = torch.eye(len(generator), dtype=dtype)
+        generator, couplings = generator.to(dtype), couplings.to(dtype)
         phi: Tensor = propagate_chaos(
             generator, couplings, start, ages, self.indices, horizon=1.0, xp=torch
         )
@@ -186,6 +166,15 @@ class PolynomialDynamics(LatentDynamics):
             at_zero, spread = self._of_noise(curves, along, weights)
             covariance += spread + at_zero[..., :, None] * at_zero[..., None, :]
         return mean, covariance
+
+    def jacobian(self, curves: Tensor, initial: Tensor, chaos: Tensor) -> Tensor:
+        """Derivatives of the coefficients by ``z0``, then by ``xi``, (P, T, N, N + K L)."""
+        h = self.indices.polynomials(chaos, torch)
+        slopes = torch.from_numpy(self.indices.derivatives(h.numpy()))
+        along = torch.einsum("tanc,pc->patn", curves, self._state(initial))
+        by_chaos = torch.einsum("pva,patn->ptnv", slopes, along)
+        by_initial = torch.einsum("pa,tanc->ptnc", h, curves[..., : initial.shape[1]])
+        return torch.cat([by_initial, by_chaos], -1)
 
     def _state(self, initial: Tensor) -> Tensor:
         """``z0``, with a 1 for the constant part of the noise."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 
 from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.higher_order import augment, propagate_chaos
+from spdelaw.chaos.indices import decoder_indices
 from spdelaw.chaos.posterior import project_on_decoder
 from spdelaw.chaos.propagators import expand, propagate
 from spdelaw.checks import checked, optional, whole
@@ -19,6 +21,7 @@ from spdelaw.infer.engines.registry import Engine
 from spdelaw.infer.model import WORDS, Model
 from spdelaw.law.derived import relative_l2, rmse
 from spdelaw.law.law import Law
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.statespace.collapse import collapse
 
 # ---------- Reconstruction by the encoder: a path in chaos coordinates, decoded again
@@ -137,10 +140,13 @@ def sample_decoder(
     """
     whole("n_paths", n_paths, 1)
     n_time, rng = _n_time_functions(law), np.random.default_rng(seed)
-    linear, age = law.linear, law.times - law.times[0]
-    basis, n = CosineBasis(float(age[-1])), linear.n_modes
-    curves = propagate(basis, age, linear.drift, np.sqrt(linear.noise), n_time)
-    c = expand(curves, law.initial.mean, rng.standard_normal((n_paths, n_time, n)))
+    n, age = law.dynamics.n_modes, law.times - law.times[0]
+    if isinstance(law.dynamics, Reacting):
+        c = _draw_polynomials(law, age, n_paths, rng)
+    else:
+        linear, basis = law.linear, CosineBasis(float(age[-1]))
+        curves = propagate(basis, age, linear.drift, np.sqrt(linear.noise), n_time)
+        c = expand(curves, law.initial.mean, rng.standard_normal((n_paths, n_time, n)))
     values = c @ law.domain.eigenfunctions(law.points, n).T
     if observation_noise:
         variance = law.observation_variance + law.unresolved_variance
@@ -149,6 +155,20 @@ def sample_decoder(
     coords = {"path": np.arange(n_paths), "time": law.times, **places.coords}
     dims = ("path", "time", *places.dims)
     return xr.DataArray(places.unflatten(values), dims=dims, coords=coords, name="field")
+
+
+def _draw_polynomials(law: Law, ages: Any, n_paths: int, rng: np.random.Generator) -> Any:
+    """Coefficients (paths, T, N) of a decoder of any order."""
+    config, d = law.info["config"], cast(Reacting, law.dynamics)
+    n_noise, q = config["n_noise"] or law.n_modes, np.sqrt(d.noise)[:, None]
+    indices = decoder_indices(config["n_time"], n_noise, config["order"], config["n_indices"])
+    operators, constants, _ = d.noise_operators
+    noise = q[..., None] * operators, q * constants
+    a, b = augment(-d.rates, *(part[:n_noise] for part in noise))
+    start = np.append(law.initial.mean, 1.0)
+    u = propagate_chaos(a, b, start, ages, indices)[..., : law.n_modes]
+    h = indices.polynomials(rng.standard_normal((n_paths, *indices.degrees.shape[1:])))
+    return np.einsum("pa,tan->ptn", h, u)
 
 
 def _n_time_functions(law: Law) -> int:
@@ -166,8 +186,10 @@ def _n_time_functions(law: Law) -> int:
 # ---------- The amortized engine: training on batches of paths
 
 
-#: Options of the model that ``preset="structured"`` uses; the other presets use none.
-STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season"}
+#: Options of the model that ``preset="structured"`` uses.
+STRUCTURED_SUPPORTS = frozenset(WORDS) - {"forcing", "season", "state_noise"}
+#: And those of the other presets.
+NEURAL_SUPPORTS = frozenset({"state_noise"})
 
 
 @checked()
@@ -210,7 +232,7 @@ class Amortized(Engine):
         self.settings, self.validation, self.tensorboard = settings, validation, tensorboard
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.threads, preset = threads, self.config.preset
-        self.supports = STRUCTURED_SUPPORTS if preset == "structured" else frozenset()
+        self.supports = STRUCTURED_SUPPORTS if preset == "structured" else NEURAL_SUPPORTS
         if preset != "structured" and threads != 1:
             expected = f"1: preset={preset!r} does not use it"
             fix = "leave threads out"
@@ -227,9 +249,22 @@ class Amortized(Engine):
             expected = "one variance for all points, or known ones"
             fix = "use engine='exact', which learns one per point"
             raise InputError("observation_noise", expected=expected, got="'per_point'", fix=fix)
+        if model.state_noise != "none":
+            self._check_state_noise(model.state_noise)
         if bootstrap:
             expected, fix = "0, as each replicate would need a training", "use engine='exact'"
             raise InputError("bootstrap", expected=expected, got=repr(bootstrap), fix=fix)
+
+    def _check_state_noise(self, kind: str) -> None:
+        """Refuse what a decoder of higher order cannot have."""
+        if kind == "square_root":
+            expected = "noise that is linear in the field, as a chaos of xi needs"
+            fix = "use state_noise='affine', or engine='exact', which learns a square root"
+            raise InputError("state_noise", expected=expected, got=repr(kind), fix=fix)
+        for name, value in (("propagators", "closed_form"), ("rescale", False)):
+            if (got := getattr(self.config, name)) != value:
+                expected, fix = f"{value!r} beside state_noise", "leave it out, with preset='paper'"
+                raise InputError(name, expected=expected, got=repr(got), fix=fix)
 
     def learn(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model, **run: Any

@@ -36,6 +36,7 @@ from spdelaw.amortized.vae import (
     as_paths,
     assess,
     elbo,
+    laplace_log_likelihood,
     mean_errors,
     path_errors,
 )
@@ -250,6 +251,10 @@ ZEROS_NOTE = (
 ONE_ORDER_NOTE = (
     "order={} has no effect: a linear law with additive noise has no chaos beyond the first order"
 )
+LAPLACE_NOTE = (
+    "log_likelihood of the truncated model, and with it the amortization gap and the truncation "
+    "loss, by Laplace's approximation at the mode of each path's coordinates"
+)
 #: Parameters that may be negative.
 SIGNED = ("initial_mean", "noise_offset")
 NO_WEIGHTS_NOTE = "the encoder's weights were not kept: pass checkpoint= for amortized_reconstruct"
@@ -270,7 +275,7 @@ def fit_neural(job: Job) -> Law:
     job.train(run, state_noise=job.state_noise if noise else None)
     assessment = assess(run.best(), paths, config)
     state = _learned_state_space(model, assessment["initial_mean"].numpy(), job)
-    info = Provenance.of(_info(job, run, assessment, state))
+    info = Provenance.of(_info(job, run, paths, assessment, state))
     return state_space_law(
         observed, job.n_modes, state, _parameter_table(state, job.level), info=info
     )
@@ -318,21 +323,26 @@ def _parameter_table(state: StateSpace, level: float) -> Any:
 
 
 def _info(
-    job: Job, run: NeuralRun, assessment: dict[str, Any], state: StateSpace
+    job: Job, run: NeuralRun, paths: Paths, assessment: dict[str, Any], state: StateSpace
 ) -> dict[str, Any]:
-    observed, snapshot, n_time = job.observed, run.snapshot, job.engine.config.n_time
-    config, order = job.engine.config, run.model.dynamics.order
+    observed, snapshot, config = job.observed, run.snapshot, job.engine.config
+    n_time, order, kind = config.n_time, run.model.dynamics.order, job.state_noise
     kept, n_zeros = ~run.model.zeros.numpy(), int(run.model.zeros.sum())
     # At the points where the bound is taken.
     kept_fields = observed.at_points(kept) if n_zeros else observed
     kept_state = state.with_noise(state.observation_variance[kept])
-    given = (kept_fields, observed.basis(job.n_modes)[kept], kept_state, n_time, job.clock[1])
-    exact = float(truncated_log_likelihood(*given).sum())
+    if kind == "none":
+        given = (kept_fields, observed.basis(job.n_modes)[kept], kept_state, n_time, job.clock[1])
+        exact = float(truncated_log_likelihood(*given).sum())
+    else:
+        batches = paths.batches(AT_ONCE)
+        exact = float(sum(laplace_log_likelihood(run.model, batch).sum() for batch in batches))
     elbo, loss = assessment["elbo"] * observed.n_paths, None
-    if (untruncated := untruncated_log_likelihood(kept_fields, job.n_modes)) is not None:
+    if (untruncated := untruncated_log_likelihood(kept_fields, job.n_modes, kind)) is not None:
         loss = (untruncated - exact) / observed.n_paths
     n_values = int(np.isfinite(observed.values).sum())
     notes = [NO_ERRORS_NOTE, TRUNCATED_NOTE.format(k=n_time)]
+    notes += [LAPLACE_NOTE] if kind != "none" else []
     notes += [ONE_ORDER_NOTE.format(config.order)] if config.order > order else []
     notes += [] if job.engine.checkpoint else [NO_WEIGHTS_NOTE]
     notes += [ZEROS_NOTE.format(n_zeros)] if n_zeros else []
@@ -354,7 +364,7 @@ def _info(
         "initial_state": "deterministic",
         "drift": "diagonal",
         "noise": "diagonal",
-        "state_noise": job.state_noise,
+        "state_noise": kind,
         "seconds": {"training": round(snapshot.seconds, 3)},
         "warnings": notes,
         **software(torch),

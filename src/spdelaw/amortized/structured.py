@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -35,11 +36,19 @@ from spdelaw.checks import instance, one_of, optional
 from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import fingerprint
-from spdelaw.errors import ConvergenceError, DataError, FileError, InputError
+from spdelaw.errors import (
+    ConvergenceError,
+    DataError,
+    FileError,
+    IdentifiabilityWarning,
+    InputError,
+    SpdeLawError,
+)
 from spdelaw.infer.assemble import assemble
 from spdelaw.infer.engines.filter_route import NO_MISFIT, FilterObjective, build_objective
 from spdelaw.infer.model import Model
 from spdelaw.infer.objective import LogPosterior, estimate
+from spdelaw.infer.semilinear.engine import SemilinearEngine
 from spdelaw.law.law import Law, state_space_law
 from spdelaw.law.prediction import chaos_posterior
 from spdelaw.processes.specification import InitialState
@@ -282,14 +291,19 @@ def truncated_log_likelihood(
     return evaluate_chaos(collapsed, weighted, model).log_likelihood
 
 
-def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None:
+def untruncated_log_likelihood(
+    observed: Observed, n_modes: int, state_noise: str = "none"
+) -> float | None:
     """Largest ``log p(X)`` of all paths without truncation, the same modes and one variance.
 
-    None where there is no such number: fields that lie in the modes without noise have no
-    density, and a wrong basis has no maximum.
+    With noise that depends on the state the Gaussian closure gives it. None where there is no such
+    number: fields that lie in the modes without noise have no density, and a wrong basis has no
+    maximum.
     """
     model = Model(observation_noise="estimate", nuisance=0)
     try:
+        if state_noise != "none":
+            return _conditional_log_likelihood(observed, n_modes, state_noise)
         problem = build_objective(observed, n_modes, model, polish=False)
         collapsed = problem.collapsed
         spare = collapsed.n_values - collapsed.n_states
@@ -299,6 +313,18 @@ def untruncated_log_likelihood(observed: Observed, n_modes: int) -> float | None
         whole = dataclasses.replace(problem, count=spare, outside=None)
         return float(whole.run().log_likelihood)
     except ConvergenceError:
+        return None
+
+
+def _conditional_log_likelihood(observed: Observed, n_modes: int, state_noise: str) -> float | None:
+    model = Model(observation_noise="estimate", state_noise=state_noise)
+    engine, words = SemilinearEngine(terms=()), {"level": 0.95, "progress": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentifiabilityWarning)  # about another law than this
+            law = engine.learn(observed, observed.domain, n_modes, model, **words)
+        return float(law.log_likelihood(observed).sum())
+    except SpdeLawError:
         return None
 
 
@@ -351,7 +377,7 @@ class Job:
     @property
     def state_noise(self) -> str:
         """How the noise depends on the state, "none" where it is additive."""
-        return str(getattr(self.model, "state_noise", "none"))
+        return self.model.state_noise
 
     def train(self, run: Run, **more: Any) -> Snapshot:
         """Take a run to its end, or go on with one that agrees on all this and on ``more``."""

@@ -528,7 +528,7 @@ def reused_memory() -> Iterator[None]:
     """Within the block, freed memory stays with the process.
 
     A step allocates and frees tens of megabytes. glibc hands large pieces back to the system at
-    once, and touching them anew costs a page fault for each 4 kB: a fifth of a step. On other
+    once, and touching them again costs a page fault for each 4 kB: a fifth of a step. On other
     systems this does nothing.
     """
     libc = _glibc()

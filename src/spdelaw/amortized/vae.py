@@ -16,7 +16,6 @@ from spdelaw.amortized.decoder import (
     LatentDynamics,
     PolynomialDynamics,
     StateNoise,
-    decoder_indices,
 )
 from spdelaw.amortized.encoder import (
     AbstractEncoder,
@@ -27,6 +26,7 @@ from spdelaw.amortized.encoder import (
     OdeRnnEncoder,
 )
 from spdelaw.amortized.structured import ACTIVE_VARIANCE, AmortizedConfig
+from spdelaw.chaos.indices import decoder_indices
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError
 from spdelaw.statespace.collapse import collapse
@@ -322,7 +322,7 @@ class Elbo(NamedTuple):
 
         ``l - w0 KL0 - w1 KL1``, or that divided by the number of values or times; with divergences
         that are means over their D0 and D1 coordinates, ``l / scale - w0 KL0 / D0 - w1 KL1 / D1``.
-        ``batch`` are all paths that are scaled alike, where these are some of them.
+        ``batch`` are all paths that are scaled equally, where these are some of them.
         """
         w0, w1 = config.kl_initial, config.kl_chaos
         scale: Tensor | float = 1.0
@@ -412,6 +412,56 @@ class _SquaredResiduals(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         residual, basis = ctx.saved_tensors
         return torch.bmm(residual, -2.0 * grad[..., None] * basis), None, None, None
+
+
+# ---------- Evidence of the truncated model by Laplace's approximation
+#
+# With ``z = (z0, xi) ~ N(0, I)`` and the Jacobian J of the field, at the mode of ``p(z | X)``
+#
+#     log p(X) ~ log p(X | z) - |z|^2 / 2 - log |I + J' R^-1 J| / 2.
+#
+# It is exact where the decoder is linear. Gauss-Newton steps start from the encoder's means; a step
+# that does not raise the density is shortened, path by path.
+
+#: Gauss-Newton steps, and the smallest share of one that is tried.
+NEWTON_STEPS, SHORTEST = 20, 1e-4
+
+
+@torch.no_grad()
+def laplace_log_likelihood(model: ChaosVAE, paths: Paths) -> Tensor:
+    """``log p(X)`` of each path in the truncated model, (P,), float64."""
+    dynamics: Any = model.dynamics
+    posterior, curves = model.encode(paths), model.curves(paths).double()
+    log_r, basis = model.log_observation_variance().double(), model.basis.double()
+    shape = posterior.chaos_mean.shape[1:]
+    n, values = posterior.initial_mean.shape[1], paths.values.double()
+    mask = torch.ones_like(values) if paths.observed is None else paths.observed.double()
+    weight = mask * torch.exp(-log_r)
+    gram = torch.einsum("ptm,mi,mj->ptij", weight, basis, basis)
+
+    def decode(z: Tensor) -> Tensor:
+        return model.coefficients(curves, paths, z[:, :n], z[:, n:].unflatten(1, shape))
+
+    def density(z: Tensor) -> tuple[Tensor, Tensor]:
+        weighted = weight * (error := values - decode(z) @ basis.t())
+        return -0.5 * ((weighted * error).sum((1, 2)) + z.square().sum(1)), weighted @ basis
+
+    z = torch.cat([posterior.initial_mean, posterior.chaos_mean.flatten(1)], 1).double()
+    share, (best, score) = torch.ones(len(z), 1).double(), density(z)
+    for step in range(NEWTON_STEPS + 1):
+        j = _at_times(dynamics.jacobian(curves, z[:, :n], z[:, n:].unflatten(1, shape)), paths)
+        precision = torch.eye(z.shape[1]) + torch.einsum("ptni,ptnm,ptmj->pij", j, gram, j)
+        if step == NEWTON_STEPS:
+            break
+        move = torch.linalg.solve(precision, torch.einsum("ptni,ptn->pi", j, score) - z)
+        trial = z + share * move
+        value, slope = density(trial)
+        better = (value >= best)[:, None]
+        z, best = torch.where(better, trial, z), torch.maximum(value, best)
+        score = torch.where(better[..., None], slope, score)
+        share = torch.where(better, (4.0 * share).clamp_max(1.0), (share / 4.0).clamp_min(SHORTEST))
+    constant = (mask * (log_r + LOG_2PI)).sum((1, 2))
+    return best - 0.5 * (constant + torch.logdet(precision))
 
 
 # -- a model on paths it need not have learned from -----------------------------------------------

@@ -17,7 +17,7 @@ from spdelaw.processes.specification import check_times
 # ---------- One source for NumPy and torch
 #
 # A formula is written once against the names both share (``exp``, ``expm1``, ``where``, ``matmul``,
-# ...) as ``xp.exp(...)``. torch is never imported here: whoever holds a tensor has imported it.
+# ...) as ``xp.exp(...)``. torch is never imported here: a caller with a tensor has imported it.
 
 
 #: A NumPy array or a torch tensor.

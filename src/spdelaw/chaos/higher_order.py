@@ -80,7 +80,7 @@ def propagate_chaos(
     *,
     horizon: float | None = None,
     basis: TimeBasis | None = None,
-    initial_std: Any = None,
+    initial_root: Any = None,
     reaction: Callable[[Array], Array] | None = None,
     xp: Any = None,
 ) -> Array:
@@ -99,8 +99,9 @@ def propagate_chaos(
         indices: from `total_degree_set` or `weighted_set`.
         horizon: T of the cosines, by default the last time.
         basis: other functions of time.
-        initial_std: of the modes of a Gaussian initial state about ``X(0)``, (N,). The last of the
-            set's K functions of time then stands for it: ``xi_Kn`` is the coordinate of mode n.
+        initial_root: ``R`` with ``Cov X(0) = R R'``, (N, N), of a Gaussian initial state about
+            ``X(0)``. The last of the set's K functions of time then stands for it: ``xi_Kn`` is the
+            coordinate of column n.
         reaction: nonlinear drift, `spdelaw.chaos.HermiteReaction`; not for tensors.
         xp: numpy or torch; by default that of the arguments.
 
@@ -119,20 +120,20 @@ def propagate_chaos(
     n = _check_shapes(a, b, start, indices)
     if a.ndim == 1 and n <= FEW_MODES:  # one large product is then faster than many small ones
         a = xp.diag(a)
-    u = _start(xp.swapaxes(start.reshape(n, -1), 0, 1), initial_std, indices, xp)
-    n_functions = indices.n_time - (initial_std is not None)
+    u = _start(xp.swapaxes(start.reshape(n, -1), 0, 1), initial_root, indices, xp)
+    n_functions = indices.n_time - (initial_root is not None)
     pieces = _integrate(a, b, u, t, basis, n_functions, indices, reaction, xp)
     values = xp.concatenate(list(pieces), 0)  # (T, n_indices, C, N)
     return values[:, :, 0] if start.ndim == 1 else xp.swapaxes(values, 2, 3)
 
 
-def _start(states: Array, initial_std: Any, indices: IndexSet, xp: Any) -> Array:
+def _start(states: Array, initial_root: Any, indices: IndexSet, xp: Any) -> Array:
     """``u_alpha(0)`` of initial states (C, N); (n_indices, C, N)."""
     above = xp.zeros_like(states) + constant(np.zeros((len(indices) - 1, 1, 1)), states, xp)
-    if initial_std is not None:
+    if initial_root is not None:
         k, mode = np.divmod(indices.slots[0, 0, indices.rows(1)], indices.n_noise)
         one = (k == indices.n_time - 1)[:, None] & (mode[:, None] == np.arange(states.shape[1]))
-        first = constant(one, states, xp) * as_floating(initial_std, xp)
+        first = xp.matmul(constant(one, states, xp), as_floating(initial_root, xp).T)
         above = xp.concatenate([above[: len(one)] + first[:, None], above[len(one) :]])
     return xp.concatenate([states[None], above])
 
@@ -204,7 +205,8 @@ def _integrate(
 ) -> Iterator[Array]:
     """Values at the times of each piece in turn, (times, n_indices, C, N)."""
     c, _, to_legendre = _radau()
-    rate = float(np.abs(to_numpy(a)).reshape(len(a), -1).sum(1).max())
+    fixed = a if xp is np else a.detach()  # may be complex
+    rate = float(xp.abs(fixed).reshape(len(a), -1).sum(1).max())
     knots = _knots(basis, n_functions, float(times[-1]), rate)
     steps: dict[float, tuple[Array, Array]] = {}
     first = int(np.searchsorted(times, 0.0, side="right"))

@@ -365,6 +365,28 @@ def weighted_set(energies: Any, n_indices: int, max_order: int | None = None) ->
     return IndexSet(chosen[:count].reshape(count, *rho.shape))
 
 
+#: Energies of first-order coordinates that rank the indices of `decoder_indices`, times (k l)^2.
+PRIOR_ENERGY = 0.5
+
+
+def decoder_indices(n_time: int, n_noise: int, order: int, n_indices: int) -> IndexSet:
+    """All indices up to order 1, and those of higher order with slow functions and first modes.
+
+    Example:
+        >>> len(decoder_indices(4, 4, 2, 400)), len(decoder_indices(16, 8, 2, 400))
+        (153, 400)
+    """
+    linear = total_degree_set(n_time, n_noise, min(order, 1))
+    if order < 2 or len(linear) >= n_indices:
+        return linear
+    if math.comb(n_time * n_noise + order, order) <= n_indices:
+        return total_degree_set(n_time, n_noise, order)
+    k, l = np.arange(1, n_time + 1)[:, None], np.arange(1, n_noise + 1)
+    ranked = weighted_set(PRIOR_ENERGY / (k * l) ** 2.0, n_indices, order).degrees
+    higher = ranked[ranked.sum((1, 2)) > 1][: n_indices - len(linear)]
+    return IndexSet(np.concatenate([linear.degrees, higher]))
+
+
 def _growths(word: tuple[int, ...], costs: np.ndarray) -> Iterator[tuple[tuple[int, ...], float]]:
     """Words that follow this one, each of them after one word only, with what they cost more."""
     last = word[-1] if word else -1

@@ -11,9 +11,11 @@ import scipy
 from spdelaw.chaos.bases import Array
 from spdelaw.chaos.higher_order import augment, propagate_chaos, second_moments
 from spdelaw.chaos.indices import IndexSet, total_degree_set, weighted_set
-from spdelaw.chaos.posterior import MOST_ROWS, Rows, one_thread, rows_of, single_patterns
+from spdelaw.chaos.posterior import Rows, factored, one_thread, rows_of, single_patterns
 from spdelaw.chaos.products import HermiteReaction, drift_slope
-from spdelaw.errors import DataError, InputError
+from spdelaw.errors import DataError
+from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.specification import InitialState
 from spdelaw.processes.terms import CONSTANT
@@ -32,20 +34,20 @@ class ChaosEquation(NamedTuple):
         generator: (N + 1,) or (N + 1, N + 1).
         couplings: (L, N + 1, N + 1).
         mean: of the initial state, (N + 1,).
-        std: of its modes, (N + 1,), or None where it is known.
+        root: ``R R'`` is its covariance, (N + 1, N + 1); None where it is known.
         nonlinear: dynamics with terms beyond degree one, None where there are none.
     """
 
     generator: Array
     couplings: Array
     mean: Array
-    std: Array | None
+    root: Array | None
     nonlinear: Reacting | None
 
     @property
     def moment(self) -> Array:
         """``E X X'`` at time 0."""
-        spread = 0.0 if self.std is None else np.diag(self.std**2)
+        spread = 0.0 if self.root is None else self.root @ self.root.T
         return np.asarray(np.outer(self.mean, self.mean) + spread)
 
     def linearised(self, state: Array) -> ChaosEquation:
@@ -58,8 +60,11 @@ class ChaosEquation(NamedTuple):
         return self._replace(generator=generator, nonlinear=None)
 
 
-def chaos_equation(dynamics: Reacting, initial: InitialState) -> ChaosEquation:
-    """The equation of semilinear dynamics whose noise is linear in the state.
+def chaos_equation(dynamics: Linear | Reacting, initial: InitialState) -> ChaosEquation:
+    """The equation of linear dynamics, or of semilinear ones whose noise is linear in the state.
+
+    Linear dynamics are those of the deviation from their mean, without forcing and seasons. Noise
+    that couples modes is driven through the symmetric root of its covariance.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -77,7 +82,13 @@ def chaos_equation(dynamics: Reacting, initial: InitialState) -> ChaosEquation:
         array([[[0.677, 0.   ],
                 [0.   , 0.   ]]])
     """
-    operators, constants, q = dynamics.noise_operators
+    mean, root = np.append(initial.mean, 1.0), None
+    if np.any(initial.covariance):
+        root = np.pad(operators.as_matrix(operators.root(initial.covariance)), (0, 1))
+    if isinstance(dynamics, Linear):
+        factor = operators.as_matrix(operators.root(dynamics.noise))
+        return ChaosEquation(*augment(-dynamics.drift, noise=factor), mean, root, None)
+    matrices, constants, q = dynamics.noise_operators
     total, reaction = dynamics.closure.total, dynamics.reaction
     matrix, forcing = np.diag(-np.asarray(dynamics.rates, float)), np.zeros(dynamics.n_modes)
     for powers, value in total.items():
@@ -90,27 +101,16 @@ def chaos_equation(dynamics: Reacting, initial: InitialState) -> ChaosEquation:
     amplitude = np.sqrt(q)[:, None]
     generator, couplings = augment(
         matrix if is_coupled else np.diag(matrix),
-        amplitude[:, :, None] * operators,
+        amplitude[:, :, None] * matrices,
         amplitude * constants,
         forcing if forcing.any() else None,
     )
-    variance = _variances(initial)
-    std = np.append(np.sqrt(variance), 0.0) if variance.any() else None
     nonlinear = dynamics if any(sum(powers) > 1 for powers in total) else None
-    return ChaosEquation(generator, couplings, np.append(initial.mean, 1.0), std, nonlinear)
+    return ChaosEquation(generator, couplings, mean, root, nonlinear)
 
 
 #: Entries beside the diagonal of a generator, relative to the largest, that are rounding.
 ROUNDING = 1e-9
-
-
-def _variances(initial: InitialState) -> Array:
-    v = initial.covariance
-    if v.ndim == 2 and np.abs(v - np.diag(np.diag(v))).max() > 0:
-        expected, got = "an initial state of independent modes", "one that couples modes"
-        fix = "fit with initial='deterministic', or use law.reconstruct(data)"
-        raise InputError("law", expected=expected, got=got, fix=fix)
-    return np.diag(v) if v.ndim == 2 else v
 
 
 # ---------- Its expansion on a clock, and the covariance of what the expansion cuts off
@@ -133,15 +133,15 @@ class Expansion(NamedTuple):
     Attributes:
         indices: its multi-indices.
         values: ``u_alpha(t)``, (T, n_indices, N).
-        tail: ``R(t, s)``, (T, N, T, N); zero where it is dropped.
-        std: of the initial state, (N,), or None; its coordinates are then the last of the set's
-            functions of time.
+        tail: ``R(t, s)``, (T, N, T, N); None where it is dropped.
+        root: of the covariance of the initial state, (N, N), or None. Its coordinates are then the
+            last of the set's functions of time.
     """
 
     indices: IndexSet
     values: Array
-    tail: Array
-    std: Array | None
+    tail: Array | None
+    root: Array | None
 
     def states(self, coordinates: Array) -> Array:
         """``sum_alpha u_alpha(t) xi_alpha`` of coordinates (..., K, L); (..., T, N)."""
@@ -168,38 +168,40 @@ def expand_equation(
         horizon: T of the cosines.
         tail: "modelled" or "dropped".
     """
-    n, has_start = len(equation.mean) - 1, equation.std is not None
+    n, has_start = len(equation.mean) - 1, equation.root is not None
     n_noise = max(len(equation.couplings), n if has_start else 0)
     silent = np.zeros((n_noise - len(equation.couplings), n + 1, n + 1))
     equation = equation._replace(couplings=np.concatenate([equation.couplings, silent]))
     indices = _choose_indices(equation, ages, n_time, n_noise, order, horizon)
     values = _values(equation, ages, indices, horizon)
-    std = None if equation.std is None else equation.std[:n]
-    shape = (len(ages), n, len(ages), n)
+    root = None if equation.root is None else equation.root[:n, :n]
     if tail == "dropped":
-        return Expansion(indices, values[..., :n], np.zeros(shape), std)
+        return Expansion(indices, values[..., :n], None, root)
     linear, linear_values = equation, values
     if equation.nonlinear is not None:
         linear = equation.linearised(values[:, 0, :n].mean(0))
         linear_values = _values(linear, ages, indices, horizon)
     kept = linear_values[..., :n].transpose(0, 2, 1).reshape(len(ages) * n, -1)
-    covariance = second_moment_kernel(linear, ages) - (kept @ kept.T).reshape(shape)
-    return Expansion(indices, values[..., :n], covariance, std)
+    covariance = second_moment_kernel(linear, ages)
+    covariance -= (kept @ kept.T).reshape(covariance.shape)
+    return Expansion(indices, values[..., :n], covariance, root)
 
 
 def _values(equation: ChaosEquation, ages: Array, indices: IndexSet, horizon: float) -> Array:
     given = equation.generator, equation.couplings, equation.mean, ages, indices
     nonlinear = equation.nonlinear
     reaction = None if nonlinear is None else HermiteReaction(nonlinear, indices)
-    std = equation.std
-    return np.asarray(propagate_chaos(*given, horizon=horizon, initial_std=std, reaction=reaction))
+    root = equation.root
+    return np.asarray(
+        propagate_chaos(*given, horizon=horizon, initial_root=root, reaction=reaction)
+    )
 
 
 def _choose_indices(
     equation: ChaosEquation, ages: Array, n_time: int, n_noise: int, order: int, horizon: float
 ) -> IndexSet:
     """All indices up to the order, or of many those of largest energy and all of order one."""
-    n_rows = n_time + (equation.std is not None)
+    n_rows = n_time + (equation.root is not None)
     first = total_degree_set(n_rows, n_noise, 1)
     if math.comb(first.n_variables + order, order) <= MOST_INDICES:
         return total_degree_set(n_rows, n_noise, order)
@@ -239,6 +241,8 @@ def second_moment_kernel(equation: ChaosEquation, ages: Array) -> Array:
 MOST_STEPS, SMALL_STEP = 60, 1e-7
 #: Halvings of a step.
 MOST_HALVINGS = 30
+#: Most rows of one covariance matrix: 3000 take 70 MB and seconds.
+MOST_ROWS = 3000
 
 
 class Laplace(NamedTuple):
@@ -247,7 +251,7 @@ class Laplace(NamedTuple):
     Attributes:
         paths: their indices, (P,).
         mean, std: of all coordinates, (P, K, L).
-        covariance: of all coordinates, (P, K L, K L).
+        start: covariance of the last of the functions of time, (P, L, L).
         states: of the expansion at the mode, without the tail, (P, T, N).
         converged: whether the search ended at the mode, (P,).
     """
@@ -255,7 +259,7 @@ class Laplace(NamedTuple):
     paths: Array
     mean: Array
     std: Array
-    covariance: Array
+    start: Array
     states: Array
     converged: Array
 
@@ -278,27 +282,36 @@ def laplace_posterior(collapsed: Collapsed, expansion: Expansion, variance: floa
         mean = mean.reshape(-1, *expansion.indices.degrees.shape[1:])
         std = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)).reshape(mean.shape)
         states = expansion.states(mean)
-        out.append(Laplace(block.paths, mean, std, covariance, states, converged))
+        start = covariance[:, -mean.shape[2] :, -mean.shape[2] :]
+        out.append(Laplace(block.paths, mean, std, start, states, converged))
     return out
 
 
 def _whitened(rows: Rows, expansion: Expansion, r: float) -> tuple[Array, Array]:
     """Design (R, n_indices) and data (R, P) whose errors are independent with variance 1."""
-    size = rows.root.shape[0] * rows.root.shape[1]
-    if size > MOST_ROWS:
-        expected = f"at most {MOST_ROWS} times x modes for chaos coordinates of this law"
-        fix = "pass a shorter stretch of the data, or use law.reconstruct(data)"
-        raise DataError("data", expected=expected, got=str(size), fix=fix)
-    shape = (*rows.root.shape[:2], size)
-    half = rows.whiten(expansion.tail.reshape(shape))[0]
-    signal = rows.whiten(half.T.reshape(shape))[0]
-    root = np.linalg.cholesky(0.5 * (signal + signal.T) + r * np.eye(size))
-    given = rows.whiten(expansion.values.transpose(0, 2, 1))[0], rows.whiten(rows.estimate)[0]
-    design, w = (scipy.linalg.solve_triangular(root, x, lower=True) for x in given)
+    design, w = rows.whiten(expansion.values.transpose(0, 2, 1))[0], rows.whiten(rows.estimate)[0]
+    if expansion.tail is None:
+        design, w = design / np.sqrt(r), w / np.sqrt(r)
+    else:
+        root = _tail_root(rows, expansion.tail, r)
+        design, w = (scipy.linalg.solve_triangular(root, x, lower=True) for x in (design, w))
     if len(design) > design.shape[1]:  # what lies outside the design is the same for all xi
         turn, design = np.linalg.qr(design)
         w = turn.T @ w
     return design, w
+
+
+def _tail_root(rows: Rows, tail: Array, r: float) -> Array:
+    """Cholesky factor of the covariance of the rows: tail and observation noise."""
+    size = rows.root.shape[0] * rows.root.shape[1]
+    if size > MOST_ROWS:
+        expected = f"at most {MOST_ROWS} times x modes beside a modelled tail"
+        fix = "pass tail='dropped', a shorter stretch of the data, or use law.reconstruct(data)"
+        raise DataError("data", expected=expected, got=str(size), fix=fix)
+    shape = (*rows.root.shape[:2], size)
+    half = rows.whiten(tail.reshape(shape))[0]
+    signal = rows.whiten(half.T.reshape(shape))[0]
+    return factored((0.5 * (signal + signal.T) + r * np.eye(size))[None])[0][0]
 
 
 def _mode(design: Array, w: Array, indices: IndexSet) -> tuple[Array, Array, bool]:

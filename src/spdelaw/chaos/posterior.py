@@ -14,13 +14,12 @@ import scipy
 from spdelaw.chaos.bases import CosineBasis, decay_mean
 from spdelaw.chaos.propagators import (
     latent_dimension,
-    noise_covariance,
     propagate,
     tail_covariance,
     zero_order,
 )
 from spdelaw.checks import one_of, whole
-from spdelaw.errors import ConvergenceError, DataError, InputError
+from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.processes import operators
 from spdelaw.processes.operators import decay_mean_slope
 from spdelaw.statespace.blocks import apply_gram
@@ -80,8 +79,6 @@ class ChaosModel:
         n_time: K, the number of cosines.
         horizon: T, the length of the time interval.
         tail: "modelled" adds the covariance of what lies beyond K, "dropped" leaves it out.
-        noise_factor: ``<Q^(1/2) h_l, h_n>``, shape (L, N), where the noise couples the modes;
-            it then stands in for the noise of the state space.
 
     Example:
         >>> ChaosModel(n_time=16, horizon=1.0).latent_dimension(n_modes=8)  # the paper's d
@@ -91,17 +88,12 @@ class ChaosModel:
     n_time: int = 16
     horizon: float = 1.0
     tail: Tail = "modelled"
-    noise_factor: Array | None = None
 
     def __post_init__(self) -> None:
         """Check the settings."""
         whole("n_time", self.n_time, 1)
         _ = self.basis
         one_of("tail", self.tail, TAILS)
-        if self.noise_factor is not None and np.ndim(self.noise_factor) != 2:
-            got = f"shape {np.shape(self.noise_factor)}"
-            fix = "leave it out where each mode has its own noise"
-            raise InputError("noise_factor", expected="a factor of shape (L, N)", got=got, fix=fix)
 
     @property
     def basis(self) -> CosineBasis:
@@ -109,9 +101,8 @@ class ChaosModel:
         return CosineBasis(self.horizon)
 
     def latent_dimension(self, n_modes: int) -> int:
-        """``N (1 + K L)``; L = N where each mode has its own noise (paper, section 2.5)."""
-        n_noise = n_modes if self.noise_factor is None else len(self.noise_factor)
-        return latent_dimension(n_modes, self.n_time, n_noise)
+        """``N (1 + K L)`` with L = N (paper, section 2.5)."""
+        return latent_dimension(n_modes, self.n_time, n_modes)
 
 
 class LatentMap(NamedTuple):
@@ -166,37 +157,13 @@ def response_and_slope(
 
 
 def dense_columns(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
-    """All columns side by side, (T, N, D): initial states by mode, then (k, l) with l fastest.
+    """All columns side by side, (T, N, D): for each coordinate of `latent_map` all modes.
 
-    For modes that observations or noise couple. Own noise is the factor ``diag(sqrt(q))``.
+    For modes that observations couple.
     """
-    lam, n = state_space.linear.drift, state_space.n_modes
-    factor = noise_factor(state_space, model)
-    curves = propagate(model.basis, ages, lam, factor, model.n_time)
-    columns = np.einsum("tkn,ln->tnkl", curves.response, factor).reshape(len(ages), n, -1)
-    if state_space.initial.kind == "deterministic":
-        return columns
-    start = (np.sqrt(state_space.initial.covariance) * curves.decay)[..., None] * np.eye(n)
-    return np.concatenate([start, columns], axis=2)
-
-
-def noise_factor(state_space: StateSpace, model: ChaosModel) -> Array:
-    """``<Q^(1/2) h_l, h_n>``, (L, N)."""
-    if model.noise_factor is None:
-        return np.diag(np.sqrt(state_space.linear.noise))
-    return np.asarray(model.noise_factor, float)
-
-
-def full_covariance(state_space: StateSpace, ages: Array, model: ChaosModel) -> Array:
-    """Covariance of all coefficients, (T N, T N) in the order (time, mode), tail included."""
-    lam, factor = state_space.linear.drift, noise_factor(state_space, model)
-    whole = noise_covariance(ages, lam, factor).transpose(1, 0, 3, 2)  # (T, N, T, N)
-    if state_space.initial.kind != "deterministic":
-        start = np.sqrt(state_space.initial.covariance) * zero_order(ages, lam)
-        at = np.arange(len(lam))
-        whole[:, at, :, at] += start.T[:, :, None] * start.T[:, None, :]
-    size = len(ages) * len(lam)
-    return whole.reshape(size, size)
+    columns = latent_map(state_space, ages, model).columns
+    wide = columns.transpose(0, 2, 1)[:, None] * np.eye(columns.shape[1])[:, None]
+    return wide.reshape(*columns.shape[:2], -1)
 
 
 # ---------- Collapsed observations as rows of unit precision, one stack of problems per pattern
@@ -367,10 +334,9 @@ def evaluate_chaos(
         density: of all observed values ("fields"), or of the estimates ``c_hat`` at the times
             after a deterministic initial state ("coefficients"), which exists without noise.
     """
-    if model.noise_factor is not None or model.tail != "dropped":
-        expected = "a dropped tail, and independent noise of the modes"
-        got = f"tail {model.tail!r}" if model.noise_factor is None else "a dense noise factor"
-        fix = "use evaluate_likelihood, which includes the tail and accepts any noise"
+    if model.tail != "dropped":
+        expected, got = "a dropped tail", f"tail {model.tail!r}"
+        fix = "use evaluate_likelihood, which includes the tail"
         raise InputError("model", expected=expected, got=got, fix=fix)
     each = [one for block in collapsed.blocks for one in single_patterns(block)]
     parts = [_evaluate_block(one, state_space, model, density) for one in each]
@@ -485,8 +451,6 @@ class Latents(NamedTuple):
 
 #: Mean (S, D, P) and covariance (S, D, D) of the coordinates of a stack of problems.
 Posterior = tuple[Array, Array]
-#: Most rows of one covariance matrix: 3000 take 70 MB and seconds.
-MOST_ROWS = 3000
 
 
 def chaos_latents(
@@ -502,37 +466,13 @@ def chaos_latents(
 
 def _latents_of_block(block: Block, state_space: StateSpace, model: ChaosModel) -> Latents:
     ages = block.times[:, 0] - block.times[0, 0]
-    if model.noise_factor is None and model.tail == "modelled":
-        posterior = _smoother_posterior(block, ages, state_space, model)
-        return _make_latents(block, ages, posterior, state_space, model)
-    rows = rows_of(block, couple=model.noise_factor is not None)
-    columns = whitened(rows, state_space, model)
     if model.tail == "modelled":
-        posterior = _coupled_posterior(rows, columns, state_space, model)
+        posterior = _smoother_posterior(block, ages, state_space, model)
     else:
-        r = float(state_space.observation_variance)
+        rows, r = rows_of(block), float(state_space.observation_variance)
+        columns = whitened(rows, state_space, model)
         posterior = gaussian_rows(errors_of(rows, state_space), columns, r)[-2:]
     return _make_latents(block, ages, posterior, state_space, model)
-
-
-def _coupled_posterior(
-    rows: Rows, columns: Array, state_space: StateSpace, model: ChaosModel
-) -> tuple[Array, Array]:
-    """Coordinates of modes that the noise couples, with their tail: all rows in one matrix.
-
-    ``Sigma = Cov(rows) + r``, ``E[u | w] = F' Sigma^-1 w``, ``Cov(u | w) = 1 - F' Sigma^-1 F``.
-    """
-    size = columns.shape[1]
-    if size > MOST_ROWS:
-        expected = f"at most {MOST_ROWS} times x modes where the noise couples modes"
-        fix = "use tail='dropped', or engine='exact'"
-        raise DataError("data", expected=expected, got=str(size), fix=fix)
-    covariance = full_covariance(state_space, rows.ages, model)
-    half = rows.whiten(covariance.reshape(*rows.root.shape[:2], size))[0]
-    signal = rows.whiten(half.T.reshape(*rows.root.shape[:2], size))
-    r = float(state_space.observation_variance)
-    back = np.swapaxes(columns, 1, 2) @ factored(signal + r * np.eye(size))[1]
-    return back @ errors_of(rows, state_space), np.eye(columns.shape[2]) - back @ columns
 
 
 def _smoother_posterior(
@@ -579,7 +519,7 @@ def _make_latents(
     (mean, covariance), initial = posterior, state_space.initial
     n, n_paths = state_space.n_modes, len(block.paths)
     deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
-    if len(mean) == 1 < n or model.noise_factor is not None:
+    if len(mean) == 1 < n:
         driven = dense_columns(state_space, ages, model) @ mean[0]
     else:
         columns = latent_map(state_space, ages, model).columns

@@ -106,8 +106,8 @@ def run(name: str, load_app: Callable[[], Any]) -> None:
     """Set signals, load a shell and run it.
 
     A reader that has left, as in ``spdelaw ... | head``, ends the process as it ends any other
-    program of Unix: by SIGPIPE, without a word (exit code 141 in a shell). What a terminal cannot
-    show, such as the degrees of a unit in ASCII, is a question mark.
+    program of Unix: by SIGPIPE, without a message (exit code 141 in a shell). What a terminal
+    cannot show, such as the degrees of a unit in ASCII, is a question mark.
 
     Args:
         name: name of the program in its help.

@@ -94,7 +94,7 @@ PYTHON_NAMES = {"n_modes": "modes", "n_paths": "paths", "n_samples": "samples",
 #: ``name=value`` of Python, with a text, a call such as ``sl.Season(365.25, 4)``, or a plain word.
 _ASSIGNMENT = re.compile(r"\b(\w+)=(?:['\"]([^'\"]*)['\"]|sl\.(\w+)\(([^()]*)\)|([\w.+-]+))")
 
-#: Advice for Python beside the option, which the shell does not need.
+#: Advice for Python in addition to the option, which the shell does not need.
 _FOR_PYTHON = re.compile(r", in Python [^,(]*\([^)]*\)")
 
 

@@ -134,7 +134,7 @@ class Shared:
     Options:
         law: Law written by spdelaw fit, a directory.
         file: NetCDF (.nc), Zarr (.zarr), or a table (.csv, .csv.gz, .parquet).
-        data: File with data to judge on, best data that no law was learned from.
+        data: File with data for the scores, preferably data that no law was fitted to.
         variable: Variable to use, where the file holds several.
         columns: Columns of a table, such as time=date,value=tmax; by default those of the fit.
         along: Dimension of the file that becomes the spatial axis; guessed by default.
@@ -155,8 +155,7 @@ class Shared:
         lat: Name of the column with latitudes in degrees.
         x: Name of the column with positions x, where they are not longitudes.
         y: Name of the column with positions y, where they are not latitudes.
-        quantity: Rows to take, where a column says what the value of each row is, such as
-            element=TMAX.
+        quantity: Rows to use if a column names the quantity of each row, such as element=TMAX.
     """
 
 

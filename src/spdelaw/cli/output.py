@@ -86,7 +86,7 @@ class Output:
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None] | None]:
-        """A progress bar on stderr; None where stderr is no terminal or nobody reads along."""
+        """A progress bar on stderr; None where stderr is no terminal or output is quiet."""
         if not self.talks or not sys.stderr.isatty():
             yield None
             return
@@ -99,7 +99,7 @@ class Output:
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[Callable[[Any], None] | None]:
-        """A spinner on stderr and a function that updates its text; None where nobody reads."""
+        """A spinner on stderr and a function that updates its text; None where output is quiet."""
         if not self.talks or not sys.stderr.isatty():
             yield None
             return

@@ -322,7 +322,7 @@ def interpolation_errors(table: Array, points: Array, new: Array) -> tuple[Array
 
 
 def in_space(points: Array, dims: tuple[str, ...]) -> Array:
-    """Points (M, d) in lengths that are alike, those of a sphere in space."""
+    """Points (M, d) in equal units of length, those of a sphere in space."""
     table = np.reshape(points, (len(points), -1)).astype(float)
     if dims != ("lat", "lon"):
         return table

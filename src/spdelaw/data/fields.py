@@ -360,7 +360,7 @@ OBSERVATION_STD = "observation_std"
 
 
 def with_value_noise(data: Any, std: Any, dims: Sequence[str], **adapter: Any) -> xr.DataArray:
-    """Fields with the standard deviation of each value beside them.
+    """Fields with the standard deviation of each value.
 
     Args:
         data: fields, as `spdelaw.as_fields` takes them.
@@ -386,7 +386,7 @@ def with_value_noise(data: Any, std: Any, dims: Sequence[str], **adapter: Any) -
 
 
 def value_noise(fields: xr.DataArray) -> xr.DataArray | None:
-    """The standard deviations beside fields, in their layout; None where there are none."""
+    """The standard deviations that belong to fields, in their layout; None where there are none."""
     if OBSERVATION_STD not in fields.coords:
         return None
     std = fields[OBSERVATION_STD].variable.set_dims(dict(fields.sizes)).transpose(*fields.dims)

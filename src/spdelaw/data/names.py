@@ -115,7 +115,7 @@ def _stack_paths(array: xr.DataArray, names: list[str]) -> xr.DataArray:
 
 
 def _text_labels(array: xr.DataArray, name: str) -> xr.DataArray:
-    """Paths with labels of text where they are dates or fractions, which stay beside them."""
+    """Paths with labels of text for dates or fractions, which are kept as a coordinate."""
     if PATH not in array.coords:
         return array
     values, attrs = array[PATH].values, array[PATH].attrs
@@ -177,7 +177,7 @@ def _single_space_dim(array: xr.DataArray, lat: str | None, lon: str | None) -> 
 
 
 def _station_points(array: xr.DataArray, station: str) -> xr.DataArray:
-    """A dim of stations as ``point``, their names beside them."""
+    """A dim of stations as ``point``, with their names."""
     names = array[station].values if station in array.coords else None
     attrs = array[station].attrs if station in array.coords else {}
     array = array.drop_vars(station, errors="ignore").rename({station: POINT})

@@ -314,7 +314,7 @@ class Observed(NamedTuple):
         return observed
 
     def check_change(self, mean: Array | float = 0.0) -> None:
-        """Refuse fields that never change: the widest range over time, beside a mean, (M,)."""
+        """Refuse fields that never change: the widest range over time, relative to a mean, (M,)."""
         if self.survey is not None:
             check_change(self.survey.change**2, self.survey.largest**2)
             return

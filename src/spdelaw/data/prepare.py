@@ -157,7 +157,7 @@ def _coarsen(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
 
 Array = np.ndarray
 
-#: Climatologies, and what they are in words.
+#: Climatologies, and their descriptions.
 SEASONS = {
     "mean": "the mean",
     "month": "the mean of each calendar month",

@@ -88,7 +88,7 @@ FILLS = (
     1e20, 9.96920996838687e36, 1e30, 1e35, 1e36, 9.999e20, -1e34, -9999.0, -99999.0, -999.0,
     -99.99, -999.9, -9999.9, 99999.0, 9999.0, 999.9, -32768.0, -32767.0, 32767.0, -2147483647.0,
 )  # fmt: skip
-#: A fill lies farther from everything else than this many ranges of the rest.
+#: A fill lies farther from everything else than this many ranges of the others.
 FILL_DISTANCE = 5.0
 #: Mean of a field in its standard deviations above which it was hardly meant to be zero.
 LARGE_MEAN = 3.0
@@ -179,7 +179,7 @@ def advised_anomalies(fields: xr.DataArray) -> tuple[str, str] | None:
     """Climatology to subtract from canonical fields in memory, and why; None for none.
 
     The cycles of the year and of the day where they are strong, else the mean at each point where
-    it is large beside the deviations from it in time.
+    it is large relative to the deviations from it in time.
     """
     if _constant(fields):
         return None
@@ -227,7 +227,7 @@ def _constant(fields: xr.DataArray) -> list[str]:
 
 
 def _large_mean(fields: xr.DataArray) -> str | None:
-    """A mean over time that is large beside the deviations from it, in words."""
+    """A mean over time that is large relative to the deviations from it, as text."""
     middle, size, std = _moments_in_time(fields)
     if size <= LARGE_MEAN * std:
         return None
@@ -370,7 +370,7 @@ NORMAL_MEDIAN = 0.6744898
 
 
 def bad_sensors(values: Array, basis: Array) -> dict[int, str]:
-    """Sensors that contradict all others, with the reason in words.
+    """Sensors that contradict all others, with the reason as text.
 
     Args:
         values: (..., M), NaN for missing; the last axis are the sensors.

@@ -435,7 +435,7 @@ def prepare_as_recognised(
 def learned_with_climate(
     layout: Layout, raw: xr.Dataset, chooses: bool
 ) -> tuple[Prepared, xr.DataArray, list[str]]:
-    """The learned preparation, its fields, and why it has anomalies that nobody stated.
+    """The learned preparation, its fields, and why it has anomalies by default.
 
     ``chooses`` a climatology by the values where the preparation leaves them as they are. Lazy data
     are not read for it.

@@ -78,7 +78,7 @@ def split(
         raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
     order = generator(seed).permutation(n) if along == PATH else np.arange(n)
     cuts = np.cumsum(_sizes(n, weights))[:-1]
-    # Sorted inside a part: the order means nothing, and lazy fields are read in one sweep.
+    # Sorted inside a part: the order has no meaning, and lazy fields are read in one sweep.
     return tuple(fields.isel({along: np.sort(entries)}) for entries in np.split(order, cuts))
 
 

@@ -260,7 +260,7 @@ VALUE_ATTRIBUTES = (
     "actual_range", "valid_range", "valid_min", "valid_max", "missing_value", "_FillValue",
     "equation", "scale_factor", "add_offset", "cell_methods", "ancillary_variables",
 )  # fmt: skip
-#: Variables of results: what they are in words, and as a cell method of CF.
+#: Variables of results: their description, and their cell method of CF.
 RESULT_KINDS = {
     "mean": ("mean of {}", "realization: mean"),
     "std": ("standard deviation of {}", "realization: standard_deviation"),

@@ -232,7 +232,7 @@ class AbstractDomain(abc.ABC):
 
     @property
     def reach(self) -> str:
-        """Where points may lie, in words, for messages."""
+        """Where points may lie, for messages."""
         return str(self)
 
     def fix_outside(self, points: Array) -> str:

@@ -48,12 +48,12 @@ def randomised_svd(x: Array, rank: int, generator: np.random.Generator) -> LowRa
 
 
 def fill_and_factor(x: Array, rank: int, generator: np.random.Generator) -> LowRank:
-    """The same where NaN marks gaps: each gap is filled by the low-rank fit of the rest.
+    """The same where NaN marks gaps: each gap is filled by the low-rank fit of the other values.
 
     Rounds of filling and factoring go on where no gap changes. The fit shrinks each singular
     value by the share that white noise has in it, as estimated from the known entries: without
     that, a column with few entries would ask for any value in its gaps (Josse and Husson 2012).
-    Rounds are sped up by momentum, which starts anew whenever changes grow.
+    Rounds are sped up by momentum, which restarts whenever changes grow.
     """
     gaps = np.isnan(x)
     if not gaps.any():

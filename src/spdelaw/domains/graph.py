@@ -20,7 +20,7 @@ _ADJACENCY_ADVICE = (
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class Graph(TabulatedDomain):
-    """A graph with ``-A0 = L``, ``(L u)_i = sum_j w_ij (u_i - u_j)``, all vertices alike.
+    """A graph with ``-A0 = L``, ``(L u)_i = sum_j w_ij (u_i - u_j)``, all vertices of weight 1.
 
     Fields have dims ``(path, time, vertex)``, vertices counted from 0.
 

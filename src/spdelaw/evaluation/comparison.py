@@ -145,7 +145,7 @@ def _noise_of_values(law: Law) -> tuple[bool, int]:
 #
 # so that laws with different climatologies and scales are comparable. Errors and CRPS are in the
 # units of the data. Units of the bootstrap are paths or, of few paths, stretches of time: what lies
-# in one of them is drawn together, for all laws alike.
+# in one of them is drawn together, for all laws.
 
 
 Array = np.ndarray
@@ -207,7 +207,7 @@ def check_same_values(held_out_values: list[HeldOut], names: list[str]) -> None:
             gap = np.abs(other.raw - first)[in_both].max(initial=0.0)
             same = in_both.any() and gap <= SAME_VALUES * np.abs(first[in_both]).max()
         if not same:
-            expected = f"values that {names[0]} and {name} see alike"
+            expected = f"the same values for {names[0]} and {name}"
             got = f"{first.shape} and {other.raw.shape} values, reduced differently"
             fix = "compare laws whose preparation selects, averages and coarsens in the same way"
             raise DataError("data", expected=expected, got=got, fix=fix)

@@ -26,7 +26,7 @@ from spdelaw.law.law import Law
 # ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
 #
 # From each origin, the law and its rivals use the times before it and nothing else. The law, its
-# climatology and, where the domain is made of them, its patterns are learned anew at some of the
+# climatology and, where the domain is made of them, its patterns are estimated again at some of the
 # origins, and go on from there with the values observed since.
 
 
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
 
     Attributes:
         origins: numbers of times before the forecast, increasing.
-        fits: positions in ``origins`` at which all is learned anew, the first included.
+        fits: positions in ``origins`` at which all is estimated again, the first included.
         leads: steps ahead, increasing.
         window: times that are learned from, None for all before.
     """
@@ -108,7 +108,7 @@ class Trial(NamedTuple):
         return self.settings if engine_words else {"engine": Exact(profile=False), **self.settings}
 
     def __str__(self) -> str:
-        """In words."""
+        """As text."""
         kind = "EOF" if self.domain == PATTERNS else "mode"
         plural = "" if self.n_modes == 1 else "s"
         return f"{self.n_modes} {kind}{plural}, drift {self.settings.get('drift', 'diagonal')}"

@@ -41,26 +41,26 @@ def verify(
     replicates: int = 1000,
     seed: int = 0,
 ) -> Verification:
-    """Score forecasts against observations, beside the climatology and persistence.
+    """Score forecasts against observations, together with climatology and persistence.
 
     Forecasts have a start and a lead, as hindcasts of decadal and seasonal predictions do, and are
     valid at their sum. They are the ``mean`` and ``std`` that `Law.forecast` returns, or the
-    members of an ensemble, whose mean and spread are taken.
+    members of an ensemble, whose mean and standard deviation are used.
 
     Args:
-        forecasts: Dataset, DataArray or file over start, lead, members and space; or over time.
-        observations: the same field over time, at the same places.
-        variable: of the files, where they hold several; `Law.forecast` names its results itself.
+        forecasts: Dataset, DataArray or file over start, lead, members and space, or over time.
+        observations: the same field over time, at the same points.
+        variable: variable of files with several.
         anomalies: climatology of the observations, as in `spdelaw.Preparation`.
-        adjust: subtract the mean error at each lead and point, as the other starts have it: models
-            drift to a climate of their own.
-        level: of the intervals, which resample blocks of starts.
+        adjust: subtract the mean error at each lead and point, estimated from the other starts, as
+            models drift to another climate.
+        level: of the intervals from a bootstrap over blocks of starts.
         replicates: of the bootstrap.
         seed: of the bootstrap.
 
     Returns:
         A `Verification`: RMSE, CRPS, log score, coverage, anomaly correlation, and ranks of the
-        observations in their forecasts.
+        observations within the forecasts.
     """
     issued = _issued(forecasts, variable)
     data, _ = labelled(observations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections import Counter
@@ -18,7 +19,7 @@ from spdelaw.domains.base import AbstractDomain, table_html
 from spdelaw.domains.box import Box
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.interval import Interval
-from spdelaw.errors import DataError, InputError
+from spdelaw.errors import ConvergenceError, DataError, InputError
 from spdelaw.infer.model import Model
 from spdelaw.infer.pipeline import check_domain, fit
 from spdelaw.infer.semilinear.engine import SemilinearEngine, check_term_names
@@ -26,6 +27,7 @@ from spdelaw.infer.semilinear.fits import SemilinearFit
 from spdelaw.infer.semilinear.layout import by_field
 from spdelaw.infer.semilinear.observations import Observations
 from spdelaw.law.law import Law
+from spdelaw.processes.state_noise import STATE_NOISES
 from spdelaw.processes.terms import field_of
 
 # ---------- Selection of terms by BIC
@@ -36,7 +38,10 @@ from spdelaw.processes.terms import field_of
 #     BIC(S) = theta_E' (Cov_EE)^-1 theta_E + |S| log n,    E = library without S,
 #
 # ranks all subsets S at no cost. The best few are fitted and compared by their own likelihoods.
-# How sure the choice is: the same ranking with blocks of scores drawn anew (a one-step block
+# Before, the noise is chosen the same way among additive and state-dependent ones, under a linear
+# drift: over short steps the covariance of the increments hardly depends on the drift.
+#
+# How sure the choice is: the same ranking with bootstrap blocks of scores (a one-step block
 # bootstrap).
 
 
@@ -51,6 +56,15 @@ Fitter = Callable[[Terms], SemilinearFit]
 LINEAR_TERMS = ("1", "u")
 #: Subsets within this many units of the best are fitted themselves, at most `MOST_FITTED` of them.
 CLOSE_BIC, MOST_FITTED = 6.0, 3
+#: Terms of the drift under which kinds of noise are compared.
+NOISE_TERMS = ("1", "u")
+#: Words for the kinds of noise.
+NOISE_TEXT = {
+    "none": "additive noise",
+    "proportional": "noise in proportion to the field",
+    "affine": "noise that grows with the field from an offset",
+    "square_root": "noise that grows with the square root of the field",
+}
 #: Largest library of which all subsets are ranked.
 MOST_TERMS = 12
 #: Best subsets of each equation that are combined with those of the others.
@@ -261,16 +275,24 @@ class Discovery:
         law: the law with these terms; its intervals do not include the uncertainty of the choice.
         table: candidates, best first, dim ``candidate``: their ``terms``, ``log_likelihood``,
             ``bic`` above the best, ``coefficient`` (over ``term``), whether they are ``linear``,
-            and the ``frequency`` with which resampled records choose them. Candidates that were not
+            and the ``frequency`` with which bootstrap samples select them. Candidates that were not
             fitted themselves have no likelihood, and a ``bic`` by the curvature of the library's.
         inclusion: fraction of bootstrap samples that select each term, NaN if there are too few
             data to resample; dim ``term``.
+        noise_bic: BIC above the best of each kind of noise under a linear drift, by name; empty
+            for several fields.
     """
 
     terms: tuple[str, ...]
     law: Law
     table: xr.Dataset
     inclusion: xr.DataArray
+    noise_bic: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def state_noise(self) -> str:
+        """Kind of the noise, as `Model.state_noise` has it."""
+        return self.law.dynamics.state_noise_kind  # type: ignore[attr-defined]
 
     @property
     def sentence(self) -> str:
@@ -286,6 +308,11 @@ class Discovery:
             text += f"; the next best choice is {bic[1]:.1f} units of BIC behind"
         if linear.any() and bic[linear].min() > 0:
             text += f", the best linear law {bic[linear].min():.1f}"
+        others = [value for kind, value in self.noise_bic.items() if kind != self.state_noise]
+        if others:
+            text += (
+                f". They choose {NOISE_TEXT[self.state_noise]}, by {min(others):.1f} units of BIC"
+            )
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,6 +329,8 @@ class Discovery:
         return {
             "sentence": self.sentence,
             "terms": list(self.terms),
+            "state_noise": self.state_noise,
+            "noise_bic": {kind: float(value) for kind, value in self.noise_bic.items()},
             "candidates": rows,
             "inclusion": {
                 str(t): _finite_or_none(v) for t, v in self.inclusion.to_series().items()
@@ -355,7 +384,8 @@ def discover(
 ) -> Discovery:
     """Choose the terms of a semilinear equation from data, and fit the law with them.
 
-    The whole library is fitted once. Its curvature ranks all subsets by the Bayesian information
+    `discover` first chooses between additive noise and noise that depends on the field. It fits
+    the whole library once, and its curvature ranks all subsets by the Bayesian information
     criterion (BIC). The best subsets and the best linear law are refitted.
 
     Args:
@@ -377,7 +407,7 @@ def discover(
         words: of the data (`spdelaw.as_fields`).
 
     Returns:
-        A `Discovery`: ``terms``, ``table``, ``law``.
+        A `Discovery`: ``terms``, ``state_noise``, ``table``, ``law``.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -401,7 +431,7 @@ def discover(
         data, domain, n_modes, engine=chooser, level=level, prepare=prepare, **assumptions, **words
     )
     (tables,) = chooser.tables
-    result = Discovery(law.dynamics.terms, law, *tables)  # type: ignore[attr-defined]
+    result = Discovery(law.dynamics.terms, law, *tables, chooser.noise_bic)  # type: ignore[attr-defined]
     return dataclasses.replace(result, law=law.with_info(discovery=result.to_dict()))
 
 
@@ -412,6 +442,7 @@ class Chooser(SemilinearEngine):
     bootstrap: int = 0
     seed: int = 0
     tables: list[tuple[xr.Dataset, xr.DataArray]] = dataclasses.field(default_factory=list)
+    noise_bic: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def seen(
         self, observed: Observed, domain: AbstractDomain, n_modes: int, model: Model
@@ -422,6 +453,12 @@ class Chooser(SemilinearEngine):
         words, diagnostics = self.words(model), whole_fit.diagnostics
         if "burn" in diagnostics:  # one burn-in: all candidates are compared on the same values
             words["burn"] = diagnostics["burn"]
+        if not isinstance(domain, Fields) and self.scheme == "exact":
+            self.noise_bic.update(_compare_noises(observations, words))
+        kind = min(self.noise_bic, key=lambda kind: self.noise_bic[kind], default="none")
+        if kind != "none":
+            words["state_noise"] = kind
+            whole_fit = observations.fit(self.terms, words)
 
         def fit_terms(terms: tuple[str, ...]) -> SemilinearFit:
             return observations.fit(terms, words)
@@ -429,6 +466,24 @@ class Chooser(SemilinearEngine):
         chosen, table, inclusion = select(whole_fit, fit_terms, self.bootstrap, self.seed)
         self.tables.append((table, inclusion))
         return observations, chosen
+
+
+def _compare_noises(observations: Observations, words: Mapping[str, Any]) -> dict[str, float]:
+    """BIC above the best of each kind of noise, under a linear drift.
+
+    Fixed values that such a law does not have are left out. A kind whose fit fails is no candidate.
+    """
+    bic, names = {}, ("nu", "kappa", "s", "scale", "exponent", *NOISE_TERMS)
+    fixed = {key: value for key, value in (words.get("fixed") or {}).items() if key in names}
+    values = np.asarray(observations.observed.values)
+    is_positive = bool(np.nanmin(values) > 0.0)
+    for kind in STATE_NOISES if is_positive else STATE_NOISES[:-1]:
+        with contextlib.suppress(ConvergenceError, InputError, np.linalg.LinAlgError):
+            fit = observations.fit(NOISE_TERMS, {**words, "fixed": fixed, "state_noise": kind})
+            n = fit.diagnostics["n_transitions"]
+            bic[kind] = len(fit.layout.free) * np.log(n) - 2.0 * fit.log_likelihood
+    best = min(bic.values(), default=0.0)
+    return {kind: float(value - best) for kind, value in bic.items()}
 
 
 def _check_enough(observed: Observed, library: Sequence[str]) -> None:

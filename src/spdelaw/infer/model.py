@@ -67,8 +67,8 @@ class Model:
             of time, linear between its times. Fields (time, x) on the clock of the data, or
             `spdelaw.Forcing`. Forecasts need it up to their last time.
         season: period of the noise, in the unit of time of the data, and the number of parts of the
-            period that have a strength of their own. Such as ``sl.Season(365.25, 4)`` for data in
-            days. For seasonal means see `spdelaw.Preparation`.
+            period with their own noise variance. Such as ``sl.Season(365.25, 4)`` for data in days.
+            For seasonal means see `spdelaw.Preparation`.
         mean: state ``m`` that the field returns to in ``dc = -Lambda (c - m) dt + dW``: "zero",
             "constant" (estimated), "auto" (estimated, and dropped where it is compatible with
             zero in every mode), or a known field. "auto" is "zero" where ``fixed`` or ``priors``

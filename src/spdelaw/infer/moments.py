@@ -317,7 +317,7 @@ def pooled_states(
 
         s = (sum b' c_hat - c' sum b) / (sum of ranks of G - rank of their sum),
 
-    is the variance of noise where paths are alike, and larger where they are not. NaN where no
+    is the variance of noise where paths are equal, and larger where they are not. NaN where no
     degree of freedom remains, and in modes that vanish at all points.
     """
     gram, vector, squares, ranks = (sum(terms) for terms in zip(*parts, strict=True))

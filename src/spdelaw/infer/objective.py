@@ -838,7 +838,7 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
-        """Mean of a law, its covariance given the rest, and ``-d2 log p / d m0 d m'``."""
+        """Mean of a law, its covariance given all else, and ``-d2 log p / d m0 d m'``."""
 
     @abc.abstractmethod
     def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:

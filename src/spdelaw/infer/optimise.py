@@ -399,7 +399,7 @@ class Optimum(NamedTuple):
     @property
     def is_bounded(self) -> bool:
         """Whether the likelihood bends down in every direction in which it rises."""
-        return self.uphill < UPHILL_TOLERANCE
+        return self.uphill < UPHILL_TOLERANCE and not np.isinf(self.decrement)
 
     @property
     def converged(self) -> bool:
@@ -410,9 +410,10 @@ class Optimum(NamedTuple):
     def note(self) -> str | None:
         """Warning of a law whose search ended short of the maximum."""
         if not self.is_bounded:
+            slope = f", by {self.uphill:.2g} per standard error" if np.isfinite(self.uphill) else ""
             return (
                 "the optimiser did not converge: the log-likelihood keeps increasing along one "
-                f"direction, by {self.uphill:.2g} per standard error; {ADVICE}"
+                f"direction{slope}; {ADVICE}"
             )
         if not self.decrement > NEAR_GAIN:
             return None
@@ -538,7 +539,7 @@ def _search(
         if objective.is_spent or np.abs(scale * objective(x)[1]).max(initial=0.0) < 0.05:
             break
         information = curvature(x, scale)
-        scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(information)), 0.1))
+        scale = 1.0 / np.sqrt(np.fmax(np.abs(np.diag(information)), 0.1))  # not NaN
         x, value = _quasi_newton(objective, x, scale)
     return x, value, scale
 

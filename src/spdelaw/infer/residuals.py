@@ -152,9 +152,9 @@ def _residuals(law: Law, observed: Observed) -> tuple[Array, float]:
 
 
 def memory_test(residuals: Array) -> dict[str, float | bool]:
-    """Whether neighbours in time are alike: mean of ``s_t = sum_j r_j(t) r_j(t+1)`` over its error.
+    """Test of correlation in time: mean of ``s_t = sum_j r_j(t) r_j(t+1)`` over its error.
 
-    Of a residual that is white in time the sums s_t are uncorrelated, however alike the points are.
+    Of a residual that is white in time the sums s_t are uncorrelated, also for correlated points.
     """
     count = np.maximum(np.isfinite(residuals).sum((0, 1)), 1)
     scale = np.nansum(residuals**2, axis=(0, 1)) / count

@@ -82,7 +82,7 @@ def _shared_energy_starts(problem: FilterObjective, shares: tuple[float, ...]) -
 # ---------- The highest maximum of several starts
 #
 # Where rows do not determine all modes, or noise is strong, moments of least-squares coefficients
-# are noise themselves, and a likelihood has lower maxima beside the highest. So a search starts
+# are noise themselves, and a likelihood has lower maxima than the highest. So a search starts
 # from wherever the likelihood is highest among starts that cost little: moments, spectra that share
 # the energy of the data, the maximum of a simpler model, and from there a few rounds of
 #

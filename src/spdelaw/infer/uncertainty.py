@@ -409,7 +409,7 @@ def mean_interval(
 
     Args:
         constrained: the log-likelihood with the logarithm of its decay rate held.
-        given: its mean and the variance of that, given the rest.
+        given: its mean and the variance of that, given the other parameters.
         level: of the interval.
         degrees: of freedom of its noise variance.
     """
@@ -608,7 +608,7 @@ def likelihood_ends(
 def beside_bound(level: float) -> float:
     """Root of the likelihood ratio that a level takes where a coefficient of the law is near zero.
 
-    Beside a bound the ratio of another number is no longer chi-square with one degree of freedom.
+    Near a bound the ratio of another parameter is no longer chi-square with one degree of freedom.
     Where the two are most correlated it is half of that and a quarter of one with two degrees, and
     zero otherwise (Self and Liang 1987): 2.06 in place of 1.96.
     """

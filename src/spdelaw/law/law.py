@@ -126,8 +126,16 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     return title, facts, header, rows[:MOST_ROWS], notes
 
 
-#: Mean of a law in words.
+#: Text for the mean of a law.
 MEANS = {"zero": "mean zero", "constant": "mean estimated", "known": "mean known"}
+
+
+#: Words for noise that depends on the state.
+STATE_NOISE_TEXT = {
+    "proportional": "noise in proportion to the field (Ito)",
+    "affine": "noise that grows with the field from an offset (Ito)",
+    "square_root": "noise that grows with the square root of the field (Ito)",
+}
 
 
 def assumed(law: Law) -> str:
@@ -137,6 +145,8 @@ def assumed(law: Law) -> str:
     parts = [f"{law.n_modes} mode{'s' if law.n_modes > 1 else ''}{nuisance}"]
     parts += [MEANS[info.mean]] if info.mean in MEANS else []
     parts.append(f"initial state {law.initial.kind}")
+    if getattr(law.dynamics, "state_noise", "none") != "none":
+        parts.append(STATE_NOISE_TEXT.get(law.dynamics.state_noise_kind, "noise by operators"))  # type: ignore[attr-defined]
     if info.get("observation_noise") == VALUE_NOISE:
         parts.append("observation noise known for each value")
     elif noise.ndim:
@@ -257,7 +267,8 @@ class Law:
             field = str(self.info.get("labels", {}).get("attrs", {}).get("units", ""))
             if self.preparation is not None and self.preparation.how.standardise:
                 field = "1"
-            table = parameters.with_units(self.parameters, field, time)
+            kind = getattr(self.dynamics, "state_noise_kind", "none")
+            table = parameters.with_units(self.parameters, field, time, kind)
             object.__setattr__(self, "parameters", table)
         noise = np.asarray(self.observation_variance, dtype=float)
         object.__setattr__(self, "observation_variance", noise)

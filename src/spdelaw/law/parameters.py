@@ -31,7 +31,7 @@ SCALE_RATIO = 1e6
 def coordinate_root(covariance: Array) -> Array:
     """Columns R with ``R R'`` the covariance, by way of correlations where units lie far apart.
 
-    Eigenvectors of the covariance itself lose logarithms of rates beside initial means of 1e12.
+    Eigenvectors of the covariance itself lose logarithms of rates next to initial means of 1e12.
 
     Example:
         >>> import numpy as np
@@ -65,17 +65,22 @@ SIGNED_PARAMETERS = (
     "noise_covariance",
     "initial_covariance",
     "coefficient",
+    "noise_offset",
 )
 
 
 #: Powers of the unit of the field and of the unit of time in the units of parameters. Coordinates
 #: are plain numbers, so that coefficients of the modes have the unit of the field.
 UNIT_POWERS = {
-    **dict.fromkeys(("initial_mean", "mean", "observation_std"), (1, 0)),
+    **dict.fromkeys(("initial_mean", "mean", "observation_std", "noise_offset"), (1, 0)),
     **dict.fromkeys(("initial_variance", "initial_covariance"), (2, 0)),
     **dict.fromkeys(("eigenvalue", "drift", "kappa"), (0, -1)),
     **dict.fromkeys(("noise_variance", "noise_covariance", "scale"), (2, -1)),
 }
+
+
+#: Power of the unit of the field in the noise variance of each kind of state noise.
+NOISE_POWERS = {"proportional": 0, "affine": 0, "square_root": 1}
 
 
 class Quantity(NamedTuple):
@@ -138,17 +143,22 @@ def with_modes(variables: dict, attributes: dict) -> xr.Dataset:
     return data.assign_coords(term=attributes["terms"]) if "term" in data.sizes else data
 
 
-def with_units(parameters: xr.Dataset, field: str, time: str) -> xr.Dataset:
+def with_units(
+    parameters: xr.Dataset, field: str, time: str, state_noise: str = "none"
+) -> xr.Dataset:
     """The tables with the attribute ``units``, such as ``K^2/days``, as far as units are known.
 
     Args:
         parameters: of a law.
         field: unit of the field that the law describes, "1" after standardising, or empty.
         time: unit of time, or empty.
+        state_noise: kind of the noise; that of W has another unit where the field multiplies it.
     """
-    out = parameters.copy()
+    out, powers = parameters.copy(), UNIT_POWERS
+    if state_noise in NOISE_POWERS:
+        powers = powers | {"noise_variance": (NOISE_POWERS[state_noise], -1)}
     for name in out.data_vars.keys() & UNIT_POWERS.keys():
-        of_field, of_time = UNIT_POWERS[str(name)]
+        of_field, of_time = powers[str(name)]
         if (of_field and not field) or (of_time and not time):
             continue
         power = "" if of_field < 2 else "^2"

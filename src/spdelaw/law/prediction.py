@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -110,9 +109,9 @@ def chaos_posterior(
     space, weights = noisy_state_space(law, observed), weights_of(law, observed)
     collapsed = collapse(observed.values, observed.times, modes_at(law, observed.places), weights)
     each = (
-        _nonlinear_latents(space, collapsed, observed.times, model, p)
-        if is_nonlinear
-        else _linear_latents(space, collapsed, model)
+        _general_latents(space, collapsed, observed.times, model, p)
+        if is_nonlinear or not _is_uncoupled(space)
+        else _uncoupled_latents(space, collapsed, model)
     )
     parts = [np.concatenate(x) for x in zip(*each, strict=True)]
     z0, z0_std, xi, xi_std, states, converged = (x[np.argsort(parts[0])] for x in parts[1:])
@@ -138,11 +137,16 @@ def chaos_posterior(
 PathLatents = tuple[Array, ...]
 
 
-def _linear_latents(
+def _is_uncoupled(space: StateSpace) -> bool:
+    """Whether drift, noise and initial state leave the modes apart: then a closed form exists."""
+    each = space.linear.drift, space.linear.noise, space.initial.covariance
+    return all(operators.is_diagonal(a) for a in each)
+
+
+def _uncoupled_latents(
     space: StateSpace, collapsed: Collapsed, model: ChaosModel
 ) -> Iterator[PathLatents]:
-    space, factor = with_noise_factor(space)
-    for one in chaos_latents(collapsed, space, dataclasses.replace(model, noise_factor=factor)):
+    for one in chaos_latents(collapsed, space, model):
         mean, states = one.mean.transpose(2, 0, 1), one.coefficients.transpose(2, 0, 1)
         z0, n = one.initial_mean.T, len(one.paths)
         stds = (np.broadcast_to(x, (n, *x.shape)) for x in (one.initial_std, one.std))
@@ -150,7 +154,7 @@ def _linear_latents(
         yield one.paths, z0, z0_std, mean, std, states, np.ones(n, bool)
 
 
-def _nonlinear_latents(
+def _general_latents(
     space: StateSpace, collapsed: Collapsed, times: Array, model: ChaosModel, order: int
 ) -> Iterator[PathLatents]:
     equation = chaos_equation(space.dynamics, space.initial)  # type: ignore[arg-type]
@@ -160,9 +164,11 @@ def _nonlinear_latents(
     for one in laplace_posterior(collapsed, expansion, float(space.observation_variance)):
         z0 = np.broadcast_to(space.initial.mean, (len(one.paths), n))
         z0_std = np.zeros_like(z0)
-        if expansion.std is not None:
-            z0 = z0 + expansion.std * one.mean[:, -1, :n]
-            z0_std = expansion.std * one.std[:, -1, :n]
+        if expansion.root is not None:
+            z0 = z0 + one.mean[:, -1, :n] @ expansion.root.T
+            z0_std = np.sqrt(
+                np.einsum("ij,pjk,ik->pi", expansion.root, one.start[:, :n, :n], expansion.root)
+            )
         at = np.s_[:, : model.n_time, :n_noise]
         yield one.paths, z0, z0_std, one.mean[at], one.std[at], one.states, one.converged
 
@@ -211,7 +217,7 @@ def sample_chaos(
         generator.standard_normal((count, *expansion.indices.degrees.shape[1:]))
     )
     size = states[0].size
-    if tail == "modelled":
+    if expansion.tail is not None:
         root = operators.root(expansion.tail.reshape(size, size))
         states = states + (generator.standard_normal((count, size)) @ root).reshape(states.shape)
     places = law.domain.places(law.points)
@@ -239,29 +245,6 @@ def latents_dataset(
         },
         coords={"path": paths, **{dim: np.arange(1, n + 1) for dim, n in axes.items()}},
     )
-
-
-def with_noise_factor(space: StateSpace) -> tuple[StateSpace, Array | None]:
-    """State space with a spectrum for its drift, and the factor of noise that couples modes.
-
-    The expansion needs ``e^(-lambda_n t)`` per mode; the factor is the symmetric root of Q.
-    """
-    drift, noise, spread = space.linear.drift, space.linear.noise, space.initial.covariance
-    for what, a in (("drift", drift), ("initial state", spread)):
-        if np.any(operators.as_matrix(a) != np.diag(operators.diagonal(a))):
-            raise InputError(
-                "law",
-                expected="modes that only the noise couples, for chaos coordinates",
-                got=f"modes that the {what} couples",
-                fix=(
-                    "fit with drift='diagonal' and initial='deterministic'; Law.reconstruct "
-                    "accepts any law"
-                ),
-            )
-    dynamics = Linear(operators.diagonal(drift), operators.diagonal(noise))
-    initial = space.initial._replace(covariance=operators.diagonal(spread))
-    diagonal_space = space._replace(dynamics=dynamics, initial=initial)
-    return diagonal_space, None if operators.is_diagonal(noise) else operators.root(noise)
 
 
 # ---------- Samples, reconstructions and forecasts

@@ -37,7 +37,7 @@ class Grid(NamedTuple):
 
     Attributes:
         times: of all paths, (T,), or of each path, (P, T).
-        points: in lengths that are alike, (M, d).
+        points: in equal units of length, (M, d).
     """
 
     times: Array

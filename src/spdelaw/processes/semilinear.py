@@ -91,6 +91,8 @@ class Reacting(Dynamics):
         out = dict(zip(PARAMETERS, numbers, strict=True))
         if self.state_noise_kind != "affine":
             del out["noise_offset"]
+        if self.amplitude is not None and not self.terms:
+            del out["coefficient"]
         return out
 
     @property
@@ -284,27 +286,28 @@ def closure_step(
 
 def substeps(closure: Closure, states: Array, dt: Array | float) -> Array:
     """Sub-steps of each state, (B,): as few as let no point change too much in one."""
-    change = reaction_rate(closure, states) * dt / LARGEST_CHANGE
+    noise = closure.state_noise
+    speed = 0.0 if noise is None else noise.speed(closure.noise)
+    change = np.maximum(reaction_rate(closure, states), speed) * dt / LARGEST_CHANGE
     return np.ceil(np.clip(change, 1.0, MOST_SUBSTEPS)).astype(int)
 
 
 def reaction_rate(closure: Closure, states: Array) -> Array:
-    """Largest ``|df/du|`` over the points of each state, and the speed of the noise; (B,).
+    """Largest ``|df/du|`` over the points of each state; (B,).
 
     A derivative counts with the typical wavenumber of the states.
     """
     r, states = closure.reaction, np.atleast_2d(states)
-    at, noise = r.at_points(states), closure.state_noise
-    speed = 0.0 if noise is None else noise.speed(closure.noise)
+    at = r.at_points(states)
     if not at:
-        return np.full(len(states), speed)
+        return np.zeros(len(states))
     means = Means(at, {})
     size = np.sqrt((states**2).sum(1).mean() / r.volume)
     rate = np.zeros((len(states), next(iter(at.values())).shape[1]))
     for j, values in at.items():
         wavenumber = np.sqrt((values**2).mean()) / max(size, TINY) if j else 1.0
         rate += wavenumber * np.abs(means.of(closure.first[j]))
-    return np.maximum(rate.max(1), speed)
+    return rate.max(1)
 
 
 # ---------- Semilinear SPDEs: a linear equation plus a polynomial of the field, and its noise
@@ -389,7 +392,7 @@ class Semilinear:
             fix = "pass noise=sl.White(...)"
             raise EquationError("noise", expected=expected, got=got, fix=fix)
         if not np.isfinite(self.noise_offset) or (self.noise_offset and kind != "affine"):
-            expected, got = "a finite number beside state_noise='affine'", repr(self.noise_offset)
+            expected, got = "a finite number with state_noise='affine'", repr(self.noise_offset)
             fix = "pass state_noise='affine', or leave noise_offset out"
             raise EquationError("noise_offset", expected=expected, got=got, fix=fix)
         return q

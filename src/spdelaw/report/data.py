@@ -197,7 +197,7 @@ class ReportData:
         return less_response(self.law, self.joint)
 
     def drawn(self, law: Law, i: int, times: Array, n: int, seed: int) -> Array:
-        """Draws of a law at the points of path i, observed alike: (n, time, point).
+        """Draws of a law at the points of path i, observed in the same way: (n, time, point).
 
         With observation noise and the unresolved variance, but without gaps.
         """

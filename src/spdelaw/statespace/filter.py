@@ -245,7 +245,7 @@ def _standardise(error: Array, covariance: Array, gram: Array, r: float) -> tupl
 # another order of summation; for others it is that of the Gaussian closure which their moments are.
 #
 # Gradients run backwards through the same steps, by the pull-back of each move. Moves are kept
-# where they fit into `TAPE_BYTES`, and computed anew on the way where they do not.
+# where they fit into `TAPE_BYTES`, and computed again on the way where they do not.
 #
 # The first states of a bistable field are not Gaussian, and no Gaussian start makes their
 # likelihood honest. Terms before ``burn`` are left out: what is left is the density of the later

@@ -292,7 +292,7 @@ def _steady_covariance_sums(
 # ---------- Posterior of the states of a block
 #
 # Five ways through the same elimination: blocks that are all diagonal, one system for paths that
-# share their pattern, the same with blocks that are all alike, machine code for patterns of their
+# share their pattern, the same with blocks that are all equal, machine code for patterns of their
 # own, and the general one.
 
 
@@ -392,7 +392,7 @@ def _compiling_pays(gram: Array) -> bool:
 
 
 def is_steady(gram: Array, prior: Prior) -> bool:
-    """Whether all steps and all rows of a shared pattern are alike, and many enough."""
+    """Whether all steps and all rows of a shared pattern are equal, and many enough."""
     if prior.factor.shape[-1] > 1 or len(gram) < FEWEST_STEADY_STEPS:
         return False
     # Gaps are seldom the same in the middle as at the start: most chains end here.
@@ -400,7 +400,7 @@ def is_steady(gram: Array, prior: Prior) -> bool:
 
 
 def _solve_steady_chain(gram: Array, vector: Array, prior: Prior) -> tuple[Array, ...]:
-    """Where all blocks but the first and the last are alike: sums over steps, (3, N, N)."""
+    """Where all blocks but the first and the last are equal: sums over steps, (3, N, N)."""
     weight, pull = prior.weight[..., 0], prior.pull[..., 0]
     block = as_matrix(gram[0])[..., 0] + weight + pull
     ends = block - weight + prior.precision[..., 0], block - pull

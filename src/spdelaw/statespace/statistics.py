@@ -141,7 +141,7 @@ class Statistics:
         cross: ``sum_p c_t c_{t+1}``, (T - 1, N).
         skip: ``sum_p c_t c_{t+2}``, (T - 2, N).
         start_spread: ``sum_p (c_0 - mean)^2``, (N,); kept apart because the difference of
-            sums would lose it where all paths start alike.
+            sums would lose it where all paths start from the same state.
         energy: ``sum y^2`` over everything observed.
         outside: ``sum (y - Phi c)^2``, the residual sum of squares.
         n_points: points per row.

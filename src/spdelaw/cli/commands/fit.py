@@ -210,10 +210,10 @@ def discover_command(
     bootstrap: int = 200,
     seed: int = 0,
 ) -> None:
-    """Learn which terms the fields in a file obey, and their law with these terms.
+    """Choose the terms of a semilinear equation from a file, and fit the law with them.
 
     Every subset of the library is a candidate, the linear law included. The table compares the
-    best candidates by likelihood and BIC, and shows how often resampled records choose each of
+    best candidates by likelihood and BIC, and shows how often bootstrap samples select each of
     them. Fields may have gaps, noise and different times for each path, as for fit.
 
     Options:
@@ -222,7 +222,7 @@ def discover_command(
             first derivatives where the domain has them.
         modes: Number of modes of the law, or auto to choose it.
         noise: Covariance of the noise: diagonal or parametric (scale n^-exponent).
-        bootstrap: Number of resampled records that show how certain the choice of terms is.
+        bootstrap: Number of bootstrap samples that measure how certain the choice of terms is.
 
     Shown first:
         file, out, force, variable, domain, modes, library, observation_noise, noise, fixed, config

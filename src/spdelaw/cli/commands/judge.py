@@ -74,8 +74,7 @@ class TruthOptions(NamedTuple):
 def evaluate_command(source: LawAndData, truth: TruthOptions, output: Output) -> None:
     """Evaluate a law on held-out fields: errors, calibration, model checks.
 
-    Fields that were simulated carry their equation: the law is then compared with the truth
-    as well.
+    Simulated files contain their equation; the law is then also compared with the truth.
 
     Examples:
         spdelaw evaluate heat.law test.nc
@@ -101,8 +100,8 @@ def compare_command(
 ) -> None:
     """Compare laws: likelihoods, nested tests, scores on new data, parameters side by side.
 
-    Likelihoods are compared where they are densities of the same numbers; otherwise data are
-    needed. The last line says which law to use, and how certain that is.
+    Likelihoods are compared if they are densities of the same values; otherwise data are needed.
+    The last line says which law to use, and how certain that is.
 
     Options:
         laws: Two or more laws written by spdelaw fit; a file of new data may follow them.
@@ -150,7 +149,7 @@ def _fingerprint_of(law: Law) -> str | None:
     return learned_from.get("fingerprint") if isinstance(learned_from, dict) else None
 
 
-# ---------- ``spdelaw skill``: forecasts of the past, scored beside reference methods
+# ---------- ``spdelaw skill``: hindcasts, scored together with reference methods
 
 
 def skill_command(
@@ -180,7 +179,7 @@ def skill_command(
             window of constant length).
         first: Times before the first forecast, as a number or as a share of all times.
         refits: Number of times that law and reference methods are fitted.
-        most_origins: Largest number of forecasts, spread evenly over the record.
+        most_origins: Largest number of forecasts, evenly distributed over the record.
         level: Probability that an interval contains the true score.
         seed: Seed of the bootstrap: the same seed gives the same intervals.
 
@@ -245,7 +244,7 @@ def verify_command(
     level: float = 0.95,
     seed: int = 0,
 ) -> None:
-    """Score forecasts against observations, beside the climatology and persistence.
+    """Score forecasts against observations, together with climatology and persistence.
 
     Forecasts have a start and a lead, as hindcasts do, and come with members or, from spdelaw
     forecast, with mean and standard deviation.
@@ -298,7 +297,7 @@ def report_command(
 ) -> None:
     """Write one HTML page about a law: estimates, intervals, model checks, interactive figures.
 
-    The page opens offline in any browser, prints, and has a light and a dark look. With
+    The page opens offline in any browser, can be printed, and has a light and a dark theme. With
     several laws the page is about the first and compares the others with it.
 
     Options:

@@ -102,7 +102,7 @@ def _cells(values: np.ndarray) -> tuple[str, str]:
 
 
 def scalar_facts(law: Law) -> dict[str, str]:
-    """Parameters that are single numbers, in words."""
+    """Parameters that are single numbers, as text."""
     table = law.parameters
     scalars = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
     facts = {name: " ".join(_cells(values.values)) for name, values in scalars.items()}

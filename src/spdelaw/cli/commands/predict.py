@@ -46,12 +46,12 @@ def sample_command(
     observation_noise: bool = False,
     seed: int = 0,
 ) -> None:
-    """Draw new paths from a law, at the times and points of its data by default.
+    """Simulate new paths of a law, by default at the times and points of its data.
 
     Options:
         points: Number of regular grid points along each dimension; by default the points of the
             data.
-        observation_noise: Add the learned observation noise to each value.
+        observation_noise: Add the estimated observation noise to each value.
 
     Examples:
         spdelaw sample heat.law --paths 100 --out new.nc
@@ -150,8 +150,8 @@ def forecast_command(
         places: Table of places to forecast at, with columns lon and lat, or x and y; by default
             the points of the file.
         samples: Number of joint draws to write as well.
-        parameter_draws: Number of laws drawn around this one, so that the standard deviation
-            includes the uncertainty of its parameters; 20 are enough, 0 leaves it out.
+        parameter_draws: Number of draws of the parameters, whose uncertainty the standard deviation
+            then includes; 20 are enough, 0 ignores it.
 
     Examples:
         spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
@@ -278,7 +278,7 @@ def fill_command(
         rest: Model of the residual outside the modes: white, memory (correlated in time at each
             point), local (interpolated from close values), shared (regression on other points of
             the same time), or auto (chosen by cross-validation).
-        smooth: Replace observed values by the estimated field too.
+        smooth: Also replace observed values by the estimated field.
         everywhere: Also fill grid cells that have no data at any time.
         seconds: Time limit: start no candidate that would exceed it; 0 for no limit.
         seed: Seed of the choice of held-out values: the same seed gives the same result.

@@ -426,10 +426,10 @@ def _decode_dates(dataset: xr.Dataset) -> xr.Dataset:
                 f"coordinate '{name}'",
                 expected="dates that xarray can decode",
                 got=f"{units!r}: {error}",
-                fix="open it with xarray.open_dataset(path, decode_times=False), mend the units of "
-                "its time and pass it to as_fields",
+                fix="open it with xarray.open_dataset(path, decode_times=False), correct the units "
+                "of its time and pass it to as_fields",
             ) from error
-        # The variable alone: decoding decodes the other dates that stand beside it, too.
+        # The variable alone: decoding decodes the other dates of other variables, too.
         dataset = dataset.assign_coords({name: decoded.variable})
     return _parse_text_dates(dataset)
 

@@ -1,4 +1,4 @@
-"""Records: a JSON document, with arrays beside it, under one SHA-256.
+"""Records: a JSON document and arrays under one SHA-256.
 
 Laws, checkpoints of trainings and manifests of many fits are records. The bytes are read once,
 compared with the checksum, and then parsed: nothing is opened twice. A record that is replaced

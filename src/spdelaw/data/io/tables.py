@@ -278,7 +278,7 @@ def _numeric_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
 def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     """Columns by role where their names leave no doubt, else None.
 
-    There is a time and a place, and one column of numbers beside them.
+    There is a time, a position, and one further column of numbers.
     """
     frame: Any = table
     if not isinstance(table, pd.DataFrame):
@@ -609,7 +609,7 @@ def _contradiction_error(frame: pd.DataFrame, columns: Columns, again: np.ndarra
 
 @checked()
 def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
-    """Table with one row per place and time, the inverse of `from_table`.
+    """Table with one row per point and time, the inverse of `from_table`.
 
     A DataArray gives one column of values. A Dataset of results gives a column for each variable,
     such as ``mean``, ``std`` and ``std_field``; joint draws are columns ``sample_0``, ``sample_1``

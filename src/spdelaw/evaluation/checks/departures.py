@@ -223,7 +223,7 @@ class TestResult:
         gain: nats that a law without it promises on these data.
         detail: a number that a sentence may quote.
         numbers: how many such a law has more.
-        place: where it is, in words that a sentence may quote.
+        place: where it is, as text of a sentence.
     """
 
     test: str

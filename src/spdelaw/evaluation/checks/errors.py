@@ -82,7 +82,7 @@ def one_step_errors(law: Law, observed: Observed) -> Errors:
 
 
 def _is_rounding(z: Array, size: Array) -> Array:
-    """Series whose steps, by law and data, are rounding beside the largest; (series,)."""
+    """Series whose steps, by law and data, are rounding next to the largest; (series,)."""
     steps = np.sqrt(np.nanmean(np.fmax(1.0, z**2) * size**2, (0, 1)))
     return np.asarray(steps < STEP_ROUNDING * np.nanmax(steps, initial=0.0))
 

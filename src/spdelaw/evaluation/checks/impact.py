@@ -29,7 +29,7 @@ TASKS_WITH_RIVALS = ("forecast", "gaps")
 STD_TOLERANCE, NATS_TOLERANCE = 1.2, 0.05
 #: Error relative to that of the best rival that is rounding.
 EXACT = 1e-6
-#: Fewest units with an error; less of it in a share, and in nats, cannot be told from chance.
+#: Fewest units with an error; less of it in a share, and in nats, is indistinguishable from chance.
 FEWEST_UNITS, UNKNOWN_ERROR = 4, 0.2
 
 
@@ -64,7 +64,7 @@ class Impact(NamedTuple):
         return {**self._asdict(), "levels": LEVELS, "predictions_hold": self.predictions_hold}
 
     def __str__(self) -> str:
-        """In words."""
+        """As text."""
         levels, shares = ("/".join(f"{x:.0f}" for x in row) for row in (LEVELS, self._percent))
         text = f"{levels} % bands hold {shares} % of held-out values"
         if not np.isfinite(self.nats_lost):
@@ -106,7 +106,7 @@ def _is_exact(table: ScoreTable) -> bool:
 def _mean(sums: Array, counts: Array) -> Array:
     """Means per value of sums (unit, k), and half of their 95 % intervals; (2, k).
 
-    Units that follow one another may be alike, with the correlation r: ``(1 + r) / (1 - r)``.
+    Successive units may be correlated, with the correlation r: ``(1 + r) / (1 - r)``.
     """
     kept = counts > 0
     sums, counts = sums[kept], counts[kept, None]

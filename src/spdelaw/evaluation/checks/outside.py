@@ -5,7 +5,7 @@ projection on the modes, so that the square at point i has the mean ``r (1 - H_i
 rows at one point, relative to their mean over points, follow F with as many degrees of freedom as
 rows; the smallest p-value, times the number of points, is that of all together. Sums over all
 points, relative to what the law says, have the mean 1: their error comes from paths or stretches
-of time, as finer modes are alike at close points and times.
+of time, as finer modes are correlated at close points and times.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _outside_size(
     ratio = square.sum() / freedom.sum()
     off = square - ratio * freedom
     spread = n / (n - 1) * float(off @ off)
-    if squares.in_time and spread > 0:  # stretches that follow one another are alike
+    if squares.in_time and spread > 0:  # successive blocks are correlated
         r = np.clip(float(off[1:] @ off[:-1]) / float(off @ off), 0.0, 0.9)
         spread *= (1.0 + r) / (1.0 - r)
     relative = max(spread / max(square.sum(), 1e-300) ** 2, 2.0 / freedom.sum())
@@ -187,7 +187,7 @@ ROUNDED_VALUES, ROUNDED_SHARE = 20_000, 0.02
 
 
 def rounding_of(observed: Observed) -> float:
-    """The unit to which values were rounded, where that matters beside their steps; else 0."""
+    """The unit to which values were rounded, where that matters relative to their steps; else 0."""
     steps = np.diff(observed.values, axis=1)  # a mean may have been taken off the values
     steps = steps[np.isfinite(steps)][:ROUNDED_VALUES]
     sizes = np.unique(np.abs(steps))

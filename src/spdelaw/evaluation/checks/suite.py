@@ -156,7 +156,7 @@ class Suite:
 
     @functools.cached_property
     def _own_terms(self) -> tuple[str, ...]:
-        """Terms that the law leaves free, beside its linear part."""
+        """Terms that the law leaves free, in addition to its linear part."""
         dynamics, all_terms = self.law.dynamics, nonlinear_terms(self.law.domain, self.law.n_modes)
         if isinstance(dynamics, Reacting) and isinstance(self.law.domain, Interval | Box):
             return dynamics.terms

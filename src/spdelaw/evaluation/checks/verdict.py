@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,9 @@ import xarray as xr
 
 from spdelaw.data.observed import Observed
 from spdelaw.domains.box import Box
+from spdelaw.domains.fields import Fields
 from spdelaw.domains.interval import Interval
+from spdelaw.errors import SpdeLawError
 from spdelaw.evaluation.checks.departures import FEWEST, TestResult, lag_one
 from spdelaw.evaluation.checks.errors import modes_without_decay
 from spdelaw.evaluation.checks.outside import (
@@ -23,11 +27,13 @@ from spdelaw.evaluation.checks.outside import (
 )
 from spdelaw.evaluation.checks.over_time import DAYS, YEAR
 from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
+from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
+from spdelaw.processes.state_noise import STATE_NOISES
 
 # ---------- Advice from rejected tests: the cause, the remedy and its gain
 #
@@ -56,11 +62,20 @@ SAME = (
 )
 #: Tests that the modes of another domain explain, where fewer squares lie outside these.
 OF_THE_DOMAIN = ("outside the modes", "correlation", "coupling", "point noise", "bend", "growth")
+#: Tests that noise which depends on the field explains, where a law with it is likelier.
+OF_THE_NOISE = (
+    *("growth", "correlation", "bend", "noise change", "drift change", "noise season"),
+    *("outliers", "coupling", "decay"),
+)
+#: Times of all paths together to which a law with such noise is fitted.
+RIVAL_TIMES = 600
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
-#: modes of another domain, a mode that grows under a law without growth.
+#: modes of another domain, noise that depends on the field, a mode that grows under a law without
+#: growth.
 EXPLAINS = {
     (*OF_THE_DOMAIN, "observation noise", "noise change", "noise season"): "rounding",
     (*OF_THE_DOMAIN, "sensors"): "domain",
+    OF_THE_NOISE: "state noise",
     ("bend", "growth", "observation noise", "drift change", "decay"): "growing mode",
 }
 #: Remedies that a law with terms refuses.
@@ -105,6 +120,10 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
             better = better_domain(law, observed, gain)
             if better is not None:
                 place, gain = _domain_text(better[0]), better[1]
+        elif test == "state noise":
+            if any(d.test == "growth" for d in explained):
+                place, better_gain = better_state_noise(suite, observed, gain)
+                gain = better_gain if place else gain
         elif all(d.test != "bend" for d in explained):
             place = _growing_modes(law)
         if place:
@@ -189,6 +208,8 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
             f"the terms act on values around {d.detail:.4g}",
             "prepare=sl.Preparation(anomalies='mean')",
         )
+    if test == "state noise":
+        return "the noise grows with the field", d.place
     if test == "domain":
         return "the fields lie in modes of another domain or boundary", d.place
     if test == "mean":
@@ -236,7 +257,7 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
         cause = f"growth instead of decay in {grows}, or " if grows else ""
         cause += f"the drift is nonlinear: it lacks a term {d.place} (sl.discover finds all)"
         return cause, _terms_text(terms)
-    return "the noise grows or shrinks with the state, which no law here has", _transform(suite)
+    return "the noise grows or shrinks with the field", _transform(suite)
 
 
 def _season_cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
@@ -288,6 +309,52 @@ def _transform(suite: Suite) -> str:
     """``asinh(u / s)`` makes noise even whose deviation is ``sqrt(s^2 + u^2)``."""
     size = np.sqrt(np.nanmean(suite.errors.observed.values**2))
     return f"data = np.arcsinh(data / {size:.3g})"
+
+
+def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> tuple[str, float]:
+    """Remedy by noise under which the data are likelier by more than others gain, and the nats.
+
+    An empty text where there is none, or where a law with such noise cannot be what this one is.
+    A mean of the field becomes the term "1", towards which the field relaxes.
+    """
+    law, dynamics, best = suite.law, suite.law.dynamics, ("", rival_gain)
+    is_linear = isinstance(dynamics, Linear) and dynamics.season is None
+    is_reacting = isinstance(dynamics, Reacting) and dynamics.amplitude is None
+    if not (is_linear or is_reacting) or isinstance(law.domain, Fields):
+        return best
+    n_few = max(1, RIVAL_TIMES // observed.times.shape[-1])
+    share = min(1.0, n_few / observed.n_paths)
+    observed = observed.paths(slice(n_few)) if share < 1.0 else observed
+    noise, total = law.observation_variance, float(law.log_likelihood(observed).sum())
+    known = "none" if not noise.any() else float(np.sqrt(noise.mean()))
+    words: dict[str, Any] = {"observation_noise": known, "mean": "zero"}
+    if isinstance(dynamics, Reacting):
+        words["terms"] = dynamics.terms
+    elif suite.mean is not None and suite.mean.any():
+        mean = observed.basis(law.n_modes) @ suite.mean
+        observed, words["terms"] = observed._replace(values=observed.values + mean), ("1",)
+    kinds: tuple[str, ...] = (
+        STATE_NOISES  # noise in proportion to a field that crosses zero would vanish there
+    )
+    if np.nanmin(observed.values) < 0.0:
+        kinds = ("none", "affine")
+    for kind in kinds:
+        more = words
+        if kind == "none":  # fronts between two wells look like it: the rival has their terms
+            more = words | {"terms": tuple(dict.fromkeys((*words.get("terms", ()), "u", "u^3")))}
+        with warnings.catch_warnings(), contextlib.suppress(SpdeLawError):
+            warnings.simplefilter("ignore")
+            rival = fit(observed, law.domain, law.n_modes, state_noise=kind, **more)
+            gain = (float(rival.log_likelihood(observed).sum()) - total) / share
+            text = _state_noise_text(kind, words) if kind != "none" else ""
+            best = (text, gain) if gain > best[1] else best
+    return best
+
+
+def _state_noise_text(kind: str, words: dict[str, Any]) -> str:
+    terms = words.get("terms", ())
+    beside = (f" --terms {','.join(terms)}", f", terms={terms}") if terms else ("", "")
+    return f"--state-noise {kind}{beside[0]}, in Python state_noise='{kind}'{beside[1]}"
 
 
 def _terms_text(terms: tuple[str, ...]) -> str:

@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     n_modes: int
 
     def __str__(self) -> str:
-        """In words."""
+        """As text."""
         source = "data" if self.basis == "patterns" else "domain"
         return f"{self.n_modes} modes of the {source}, drift {self.drift}"
 

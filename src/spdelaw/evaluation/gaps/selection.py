@@ -56,7 +56,7 @@ def gap_task(observed: Array, points: Array, seed: int = 0, *, whole_points: boo
 
     Args:
         observed: where there are values, (P, T, M).
-        points: where the M points are, (M, d), in units of length that are alike.
+        points: where the M points are, (M, d), in equal units of length.
         seed: of the choice.
         whole_points: hold out all values of some points as well.
     """
@@ -451,7 +451,7 @@ def _try_candidate(
 
 
 def _best_kernel(trials: list[Trial]) -> Kernel | None:
-    """The kernel with the best score so far: residuals of other laws are much alike."""
+    """The kernel with the best score so far: residuals of other laws are similar."""
     kernels = [
         (_crps_or_infinity(trial), trial.residual.kernel)
         for trial in trials

@@ -55,7 +55,7 @@ def needed_nuisance(observed: Observed, n_modes: int) -> Decision:
     Noise is white in time, an unresolved mode is not: as long as the least-squares residual is
     correlated over one step, there are modes in it. Modes that hold the fields to rounding are
     the fewest that do: the law of one more, without energy, has no maximum. Where no number makes
-    it white, as in raw fields whose mean lies outside the modes, many cost more than they mend.
+    it white, as in raw fields whose mean lies outside the modes, many cost more than they gain.
     """
     sample, t = _sample_values(observed)
     missing = np.isnan(sample)

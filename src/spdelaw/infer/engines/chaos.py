@@ -122,16 +122,12 @@ class Chaos(Engine):
         """Refuse options that the expansion does not support."""
         if self._is_nonlinear(model):
             if self.tail == "dropped":
-                expected = "'modelled' beside terms or state_noise"
-                fix = "drop it afterwards: chaos_posterior(law, data, tail='dropped')"
+                expected = "'modelled' with terms or state_noise"
+                fix = "leave tail out: the parameters come from moments without truncation"
                 raise InputError("tail", expected=expected, got="'dropped'", fix=fix)
             SemilinearEngine(self.terms).check(self._completed(model), bootstrap)
             return
         super().check(model, bootstrap)
-        if model.couples_drift:
-            expected = "'diagonal' or 'parametric' with engine='chaos'"
-            fix = "pass engine='exact', which couples modes"
-            raise InputError("drift", expected=expected, got=repr(model.drift), fix=fix)
         if self.tail == "dropped":
             check_truncated(model, bootstrap)
 
@@ -188,12 +184,12 @@ class Chaos(Engine):
         if equation.nonlinear is None:
             given = equation.generator, equation.couplings, equation.moment, ages[-1:]
             facts["chaos_floor"] = float(truncation_floor(*given, self.order)[-1, -1])
-        tail = np.einsum("tntn->", expansion.tail)
+        tail = np.einsum("tntn->", expansion.tail)  # type: ignore[arg-type]
         energy = float((expansion.values[:, 1:] ** 2).sum())
         facts["chaos_missing"] = float(tail / max(tail + energy, np.finfo(float).tiny))
         if self.terms:
             last = first.values[-1, 1:]
-            covariance = last.T @ last + first.tail[-1, :, -1]
+            covariance = last.T @ last + first.tail[-1, :, -1]  # type: ignore[index]
             growth = growth_between_wells(dynamics, mean[-1], covariance, horizon)
             if growth > 0:
                 note = BISTABLE.format(growth)
@@ -209,6 +205,7 @@ def check_truncated(model: Model, bootstrap: int) -> None:
     spectra, words = "'diagonal' or 'parametric'", "'auto', 'estimate' or a standard deviation"
     exact = "pass tail='modelled', or engine='exact'"
     refused = {
+        "drift": (model.couples_drift, spectra, exact),
         "noise": (model.noise in ("low_rank", "dense"), spectra, exact),
         "observation_noise": (model.noise_word in ("none", "per_point"), words, carries),
         "nuisance": (model.nuisance not in ("auto", 0), "no nuisance modes", exact),

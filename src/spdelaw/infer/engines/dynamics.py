@@ -38,7 +38,7 @@ from spdelaw.processes.specification import InitialKind, InitialState
 from spdelaw.statespace.filter import gram_roots
 
 # The likelihood is that of `spdelaw.statespace.filter` on collapsed observations: the filter takes
-# gaps, noise, few sensors and clocks of each path alike. Its score comes from the pull-back of the
+# gaps, noise, few sensors and different times of paths. Its score comes from the pull-back of the
 # moments, or from differences of its value where the dynamics have none.
 
 

@@ -62,8 +62,7 @@ ROW_SECONDS, PRODUCT_SECONDS = 4e-5, 1.3e-9
 PATTERN_ROW_SECONDS, ENTRY_SECONDS = 1.2e-4, 1.8e-8
 #: Factor of these seconds with a mean to integrate out.
 MEAN_COST = 2.5
-#: Share of a working variance that is added to one which is estimated: where that runs off to zero
-#: the likelihood keeps its digits.
+#: Share of a working variance that is the least one of a likelihood with digits.
 WORKING_FLOOR = 0.01
 
 
@@ -77,11 +76,13 @@ class FilterObjective(Objective):
         threads: of the likelihood.
         count: values that carry information about the observation noise.
         outside: mean square outside the modes where it is no part of the likelihood, else None.
-        working: observation variance that stands for none.
+        working: observation variance that stands for none; zero where rows determine the modes.
+        least_variance: in place of a smaller estimate, so that the likelihood keeps its digits
+            where that runs off to zero.
         noise_alternative: makes the objective whose noise is that of the modes alone.
         lasting: correlation of sensor errors from one time to the next, which the law takes for
             white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
-        notes: reasons in words.
+        notes: reasons as text.
     """
 
     design: Design
@@ -90,6 +91,7 @@ class FilterObjective(Objective):
     count: float = 1.0
     outside: float | None = None
     working: float = 0.0
+    least_variance: float = 0.0
     noise_alternative: Callable[[], FilterObjective] | None = None
     lasting: float = 0.0
     notes: tuple[str, ...] = ()
@@ -221,7 +223,7 @@ class FilterObjective(Objective):
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        space, evaluate = self._with_working_floor(state_space), evaluate_likelihood
+        space, evaluate = self._with_least_variance(state_space), evaluate_likelihood
         if self.has_mean:
             evaluate = functools.partial(
                 evaluate_restricted, anchored=self.anchored, farthest=self.farthest
@@ -230,17 +232,17 @@ class FilterObjective(Objective):
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
         """Mean of a law, its covariance, and what it shares with the initial mean."""
-        return mean_given(self.data, self._with_working_floor(state_space), anchored=self.anchored)
+        return mean_given(self.data, self._with_least_variance(state_space), anchored=self.anchored)
 
     def mean_gradient(self, state_space: StateSpace, evaluation: Evaluation) -> Array:
         """Gradient by the mean of a law around it; an anchored start stays where it is."""
         return evaluation.by_mean + (0.0 if self.anchored else evaluation.by_initial_mean)
 
-    def _with_working_floor(self, state_space: StateSpace) -> StateSpace:
+    def _with_least_variance(self, state_space: StateSpace) -> StateSpace:
         if "observation" not in self.parametrisation.parts:
             return state_space
         variance = float(state_space.observation_variance)
-        return state_space.with_noise(variance + WORKING_FLOOR * self.working)
+        return state_space.with_noise(max(variance, self.least_variance))
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -495,7 +497,7 @@ class CondensedDesign(NamedTuple):
         design: observations as a regression on the modes.
         collapsed: the same on the modes, less the centre.
         centre: most of the mean, as coefficients, (N,); none for a mean of zero.
-        notes: reasons in words.
+        notes: reasons as text.
         correlation: lag-one correlation of the residual of the modes, and its standard error.
         is_rough: whether that is no smoother in space than errors of single sensors.
     """
@@ -576,7 +578,8 @@ def build_objective(
             initial_is_open=model.initial_is_open and collapsed.n_paths == 1,
             notes=tuple(notes),
             centre=centre,
-            working=working,
+            working=0.0 if design.rows_determine else working,
+            least_variance=WORKING_FLOOR * working,
             threads=threads,
             polish=polish,
         )

@@ -1,6 +1,6 @@
 """Engines, which learn a law, and the registry that finds them by name.
 
-Python and the shell find built-in engines and those of other packages alike. A package registers
+Python and the shell find built-in engines and those of other packages. A package registers
 an engine in the entry-point group ``spdelaw.engines``: a subclass of `Engine`, or a function with
 the arguments of `Engine.learn` and its options after them.
 """

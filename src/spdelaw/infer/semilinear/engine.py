@@ -281,7 +281,7 @@ def _start_density(s: Statistics, initial: InitialState) -> float:
 
 
 METHODS = ("auto", "closure", "one_pass")
-#: Largest share of negative values beside square-root noise; errors of observations make some.
+#: Largest share of negative values with square-root noise; errors of observations make some.
 MOST_NEGATIVE = 0.1
 #: Options of a model where ``terms`` are given and the user passes nothing else.
 ASSUMED = {"drift": "parametric", "noise": "diagonal"}
@@ -292,7 +292,7 @@ class SemilinearEngine(Engine):
     """Likelihood of the Gaussian closure, with terms beyond the linear drift.
 
     Complete fields go through their transitions; gaps, noise, different clocks and few sensors
-    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 beside ``u``.
+    through a filter. The drift is ``lambda_n = kappa + nu mu_n``, kappa held at 0 with term ``u``.
 
     Args:
         terms: terms of the equation beyond the linear drift, such as u^3. A tuple such as
@@ -343,6 +343,11 @@ class SemilinearEngine(Engine):
             with watched(run["progress"]):
                 observations, fit = self.seen(observed, domain, n_modes, model)
         except ConvergenceError as error:
+            if model.state_noise != "none":
+                expected = f"fields whose noise is of the kind {model.state_noise!r}"
+                fix = "compare the kinds of noise with sl.discover, or pass state_noise='affine'"
+                got = "none for which the search finds a maximum"
+                raise ConvergenceError("fit", expected=expected, got=got, fix=fix) from error
             if not (offset := offset_of(observed)):
                 raise
             expected = "values around zero, where the powers of u differ"
@@ -398,10 +403,10 @@ def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") 
     """Refuse options that a semilinear law does not have."""
     has_state_noise = model.state_noise != "none"
     if has_state_noise and scheme != "exact":
-        expected, fix = "'exact' beside state_noise", "leave scheme out"
+        expected, fix = "'exact' with state_noise", "leave scheme out"
         raise InputError("scheme", expected=expected, got=repr(scheme), fix=fix)
     if model.state_noise == "square_root" and model.noise != "diagonal":
-        expected = "white noise, one number, beside state_noise='square_root'"
+        expected = "white noise, one number, with state_noise='square_root'"
         fix = "leave noise out: for other spectra the covariance is no moment of the field"
         raise InputError("noise", expected=expected, got=repr(model.noise), fix=fix)
     has_rates = has_state_noise and not terms and model.drift == "diagonal"

@@ -170,7 +170,9 @@ CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
-#: The search on all transitions ends this near; one Newton step goes the rest of the way. Where
+#: Most evaluations under noise that depends on the state: it takes ten where this is its kind.
+MOST_STATE_NOISE = 30
+#: The search on all transitions ends this near; one Newton step completes it. Where
 #: squared scores are no information, as of a wrong model, more of them come this near.
 FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
 
@@ -264,11 +266,14 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         return TransitionLikelihood(data._replace(steps=steps), scheme, values)
 
     some = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4))
+    search: dict[str, Any] = {}
+    if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
+        search["most"] = MOST_STATE_NOISE
     if len(some.dt) < len(data.dt):
-        warm = ScoredPosterior.of(form, likelihood(some), full, near=WARM_NEAR)
+        warm = ScoredPosterior.of(form, likelihood(some), full, near=WARM_NEAR, **search)
         full = warm.full(warm.climb(warm.scored).x)  # a start from increments is far too slow
     terms = likelihood(data)
-    search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "sampled": terms.sampled}
+    search |= {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "sampled": terms.sampled}
     posterior = ScoredPosterior.of(
         form, terms, full, rate_dt=lambda full: form.rate(full, states) * dt, **search
     )
@@ -369,8 +374,8 @@ def fit_filtered(
     flat = states.reshape(-1, states.shape[-1])
 
     def burn_at(full: Array) -> float:
-        if burn is not None:
-            return burn
+        if burn is not None or not form.terms:  # a linear drift has Gaussian first states
+            return burn or 0.0
         return min(BURN_TIME_SCALES / max(form.rate(full, flat), 1e-300), longest)
 
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.

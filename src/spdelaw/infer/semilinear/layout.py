@@ -190,7 +190,7 @@ def layout(
     """Parameters of a law with these terms, of one field or of several as the domain has them.
 
     ``fixed`` holds parameters by name, and may hold ``s``, which is not estimated; None frees one.
-    ``kappa`` is held at 0 beside the term ``u``, which is minus kappa; otherwise it is free. One of
+    ``kappa`` is held at 0 with the term ``u``, which is minus kappa; otherwise it is free. One of
     several fields whose scale is held at 0 has no noise of its own, whatever the kind of noise.
     ``prior`` is the law of first states; an ``observation_variance`` of None is estimated.
     A ``drift`` of "diagonal" has one rate per mode of one field, and no terms.

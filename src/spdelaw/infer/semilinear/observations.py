@@ -62,6 +62,8 @@ NEGLIGIBLE = 0.5
 LEAST_GRAM_RATIO = 1e-6
 #: Transitions that the test for noise uses.
 TESTED_TRANSITIONS = 4000
+#: States whose noise stands for that of all.
+RATE_STATES = 400
 #: Variance that stands for none in the filter, relative to the energy of a value.
 WORKING_VARIANCE = 1e-8
 #: Lag-one correlation from which on the residual of the modes is finer modes and not noise.
@@ -139,9 +141,11 @@ class FullyObserved:
         c, closure = self.c[whole][rows], form.closure(fit.estimate.full)
         kept = closure.reaction.values(c)
         added = bound(form.terms, domain, n_fine).values(fine)[..., :n] - kept
-        push = np.tensordot(closure.coefficients, added, 1) * dt[rows, None] / closure.noise
+        push = np.tensordot(closure.coefficients, added, 1) * dt[rows, None]
+        push = push / _mean_noise(closure, c)
         by = {"eigenvalue": -c * push, "coefficient": np.einsum("tin,in->it", kept, push)}
-        scores = form.scores(fit.estimate.full, by | {"noise_variance": np.zeros_like(c)})
+        by |= {"noise_variance": np.zeros_like(c), "noise_offset": np.zeros(len(c))}
+        scores = form.scores(fit.estimate.full, by)
         covariance = fit.estimate.covariance
         shift = covariance @ scores.sum(0) * len(dt) / len(rows)
         errors = np.sqrt(np.diag(covariance))
@@ -368,11 +372,23 @@ def noise_scores(
     """
     follows = (data.before[1:] == data.after[:-1]).all(1)
     decay = closure.rates * float(np.median(data.dt))
-    omega = closure.noise * np.median(data.dt) * decay_mean(2.0 * decay)
+    omega = (
+        _mean_noise(closure, data.before[:RATE_STATES])
+        * np.median(data.dt)
+        * decay_mean(2.0 * decay)
+    )
     weight = np.exp(-np.clip(decay, -1.0, 50.0)) / (gram * omega)
     s = -(errors[1:] * errors[:-1] * weight).sum(1)[follows]
     score = float(s.sum() / np.sqrt((s**2).sum())) if s.any() else 0.0
     return score, float(r * np.sqrt(len(s) * (weight**2).sum()))
+
+
+def _mean_noise(closure: Closure, states: Array) -> Array:
+    """Rate of the variance of each mode, (N,); of noise that depends on the state its mean."""
+    if closure.state_noise is None:
+        return closure.noise
+    rate = closure.state_noise.rate(closure.noise, closure.offset, states, None)
+    return np.asarray(np.einsum("bnn->n", rate) / len(rate))
 
 
 def _check_unit(field: str, terms: Any, fixed: Mapping[str, Any]) -> None:

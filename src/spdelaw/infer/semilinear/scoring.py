@@ -230,7 +230,7 @@ def information_at(objective: Any, at: Point, base: Array) -> Array:
     """Observed information: minus the slope of the score, by differences; (free, free).
 
     Steps are a small part of a standard error along the principal axes of the metric: a single
-    coefficient of u, u^2 and u^3 that are nearly alike moves the score far off its tangent.
+    coefficient of u, u^2 and u^3 that are nearly collinear moves the score far off its tangent.
     ``base`` is the score.
     """
     scale = _diagonal_roots(at.metric)

@@ -1,4 +1,4 @@
-"""Sample moments of fields beside their closed forms: variance over time, energy of modes."""
+"""Sample moments of fields and their closed forms: variance over time, energy of modes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-#: Normal equations worse conditioned than this give coefficients that mean nothing.
+#: Normal equations worse conditioned than this give useless coefficients.
 MAX_CONDITION = 1e12
 
 

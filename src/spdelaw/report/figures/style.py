@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # ---------- The style of all figures, without changes to the settings of the process
 
 
-#: Files beside this package.
+#: Files of this package.
 ASSETS = resources.files("spdelaw.report")
 #: Colours by role: Okabe and Ito's on light ground, distinct with every common form of colour
 #: blindness, and lighter neighbours of the same hues on dark. Print has the light ones.

@@ -1,4 +1,4 @@
-"""Modes, reconstructed fields and samples: the data beside what the law says of them."""
+"""Modes, reconstructed fields and samples: the data and their description by the law."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _map_chart(
     return Chart("fields", caption, ((panel,), (below,)), controls)
 
 
-# ---------- Draws beside observed paths
+# ---------- Draws and observed paths
 
 
 def samples_chart(data: ReportData) -> Chart:

@@ -64,7 +64,7 @@ def _sentence(text: str, capital: bool = True) -> str:
 SHARP_WIDTH, LOOSE_WIDTH = 0.15, 1.0
 #: The largest relative half-width that is printed, and one beyond which a number is undetermined.
 WIDEST, UNDETERMINED = 10.0, 3.0
-#: Short answer where intervals mean nothing.
+#: Short answer where intervals are meaningless.
 DO_NOT_RELY = "Do not rely on these intervals: the model does not fit the data"
 #: Where the model departs from the data and its predictions hold nevertheless.
 PREDICTIONS_HOLD = "Predictions hold; intervals of parameters are too narrow"
@@ -82,7 +82,7 @@ class Answer(NamedTuple):
     Attributes:
         question: the heading.
         short: the answer in a few words.
-        sentences: the rest.
+        sentences: the other sentences.
         mood: "good", "fair" or "bad".
     """
 
@@ -193,7 +193,7 @@ def _fits(data: ReportData) -> Answer:
 
 
 def _place(law: Law) -> str:
-    """The domain in words."""
+    """Description of the domain."""
     domain, names = law.domain, ""
     if isinstance(domain, Fields):
         names, domain = f"of the fields {' and '.join(domain.names)}, ", domain.domain
