@@ -470,6 +470,14 @@ def test_8_a_law_with_a_forged_number_is_refused(tmp_path, laws, origin):
         sl.load(tmp_path / "a.law")
 
 
+def test_8_a_law_with_a_forged_entry_is_refused(tmp_path, laws):
+    laws[0].save(tmp_path / "a.law")
+    arrays = (tmp_path / "a.law" / "arrays.safetensors").read_bytes()
+    forge(tmp_path / "a.law" / "law.json", lambda d: d["info"].update(profiled=1.5), arrays)
+    with pytest.raises(FileError):
+        sl.load(tmp_path / "a.law")
+
+
 @pytest.mark.parametrize("scale", [1e110, 1e150, 1e200, 1e300])
 def test_8_values_whose_squares_overflow_are_refused(laws, scale):
     law = laws[0]

@@ -47,6 +47,7 @@ class Provenance(Mapping[str, Any]):
             where one of the data would take long; "none", or "bootstrap". Of a semilinear law the
             errors themselves, by name.
         seconds, convergence, identifiability: of the fit.
+        profiled: numbers whose interval is one of the profile likelihood.
         time: unit and calendar of the clock.
         labels: names and attributes of the data, which results have again.
         data: file and fingerprint of the training data.
@@ -74,6 +75,7 @@ class Provenance(Mapping[str, Any]):
     version: str | None = None
     versions: dict[str, str] | None = None
     warnings: list[str] | None = None
+    profiled: list[str] | None = None
     preparation: list[str] | None = None
     converged: bool | None = None
     standard_errors: str | dict[str, float] | None = None
