@@ -98,6 +98,7 @@ def _run(case: Case) -> dict[str, Any]:
                 record.copy(data=away.reshape(record.shape))[:start], case.n_patterns
             )
             words |= {"domain": patterns, "n_modes": case.n_patterns, "noise": "dense"}
+            words |= {"mean": "zero", "initial": "stationary", "nuisance": 0}
         law = sl.fit(record.isel(time=slice(start)), prepare=prepare, **words)
     seconds = time.process_time() - began
     factor, filled = _correlation(away[:start]), np.nan_to_num(away)
