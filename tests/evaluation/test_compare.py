@@ -144,7 +144,7 @@ def test_laws_with_and_without_a_mean_are_compared(fields):
         (
             lambda a, b, new: sl.compare(a, fitted(new, 2, prepare=HALF), data=new),
             DataError,
-            "alike",
+            "in the same way",
         ),
     ],
 )

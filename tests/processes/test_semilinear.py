@@ -12,7 +12,8 @@ def test_description_and_back(name):
     assert hash(e) == hash(sl.Semilinear.from_dict(e.to_dict()))
     assert ("f(u)" in repr(e)) == bool(e.terms)
     assert e.label in repr(e)
-    assert list(e.parameters) == ["eigenvalue", "noise_variance", "coefficient"]
+    coefficients = ["coefficient"] if e.terms else []
+    assert list(e.parameters) == ["eigenvalue", "noise_variance", *coefficients]
 
 
 def test_drift_of_a_constant_field_is_that_of_the_ordinary_equation():

@@ -627,7 +627,7 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         >>> names = dict(time="date", value="tmax", station="station", lon="lon", lat="lat")
         >>> table = sl.to_table(sl.from_table(rows, **names))
         >>> len(table) == len(rows), list(table.columns)
-        (True, ['date', 'station', 'lat', 'lon', 'tmax'])
+        (True, ['date', 'station', 'lon', 'lat', 'tmax'])
     """
     names = Columns.parse(str(fields.attrs.get(COLUMNS, "")))._asdict() | columns
     if isinstance(fields, xr.DataArray):
