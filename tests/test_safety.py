@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import textwrap
@@ -280,7 +281,15 @@ def pipe(path):
 
 
 def device(path):
-    path.symlink_to("/dev/null")
+    """A link to a device made for the test: code that fails replaces it, so never a real one."""
+    made = path.parent / "device"
+    try:
+        os.mknod(made, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except FileExistsError:
+        pass
+    except PermissionError:
+        pytest.skip("needs the right to make a device")
+    path.symlink_to(made)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
@@ -288,7 +297,6 @@ def device(path):
 def test_5_pipes_and_devices_are_not_replaced(tmp_path, make, laws, shell):
     for name in ("a.nc", "a.html", "a.png"):
         make(tmp_path / name)
-    before = os.stat("/dev/null").st_rdev
     with pytest.raises(FileError, match="regular file"):
         sl.write(heat(), tmp_path / "a.nc")
     with pytest.raises(FileError, match="regular file"):
@@ -296,8 +304,8 @@ def test_5_pipes_and_devices_are_not_replaced(tmp_path, make, laws, shell):
     laws[0].save(tmp_path / "a.law")
     code, _, err = shell("sample", tmp_path / "a.law", "--out", tmp_path / "a.nc", "--force")
     assert (code, "Traceback" in err) == (2, False)
-    assert os.stat("/dev/null").st_rdev == before
-    assert not (tmp_path / "a.nc").is_file()
+    for name in ("a.nc", "a.html", "a.png"):
+        assert not (tmp_path / name).is_file()
 
 
 @pytest.fixture
@@ -494,7 +502,7 @@ WRONG_CALLS = [
     (lambda law, data: sl.Matern(length="long"), "finite number|above 0"),
     (lambda law, data: sl.White(-1.0), "at least 0"),
     (lambda law, data: sl.LogNormal(0.0, 1.0), "above 0"),
-    (lambda law, data: sl.fit(data, "interval"), "AbstractDomain"),
+    (lambda law, data: sl.fit(data, "interval"), "a domain such as"),
     (lambda law, data: sl.fit(data, HEAT.domain, 2, seed=-1), "non-negative integer"),
     (lambda law, data: sl.fit(data, HEAT.domain, 10**30), "up to"),
     (lambda law, data: sl.simulate(HEAT, 2, progress=3), "a function"),

@@ -403,7 +403,10 @@ def test_compare_and_report(run, run_json, fails, stocked):
     expected = sl.compare(*laws, data=read("test.nc"), names=("n1", "n3"))
     np.testing.assert_allclose(document["scores"]["value"], expected.scores["value"])
     assert expected.sentence in run("compare n1.law n3.law --data test.nc").stdout
-    assert "learned from these very data" in run("compare n1.law n3.law --data masked.nc").stdout
+    assert (
+        "on which more modes always look better"
+        in run("compare n1.law n3.law --data masked.nc").stdout
+    )
     assert "BIC" in run("compare n1.law n3.law").stdout
     document = run_json("report n3.law --data masked.nc --out report.html")
     assert document["bytes"] == (stocked / "report.html").stat().st_size

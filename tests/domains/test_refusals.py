@@ -28,7 +28,7 @@ GRAPHS = [
     (np.ones((1, 1)), "square"),
 ]  # fmt: skip
 EMPIRICAL = [
-    ({"fields": low_rank_fields(rank=2), "n_modes": 4}, "at most 2 patterns"),
+    ({"fields": low_rank_fields(rank=2), "n_modes": 4}, "at most 2 EOFs"),
     ({"n_modes": 31}, "at most the 30 modes"),
     ({"n_modes": 0}, "positive integer"),
     ({"weights": -np.ones(30)}, "positive numbers"),

@@ -219,7 +219,7 @@ class WithDrift(Wells):
         ({"dynamics": OneByOne(0.1, 0.1, np.ones(2))}, "many states at once", "swapaxes"),
         ({"dynamics": WithDrift(0.1, 0.1, np.ones(2))}, "another name", "rename"),
         ({"dynamics": Wells(0.1, 0.1, -np.ones(2))}, "positive", "other numbers"),
-        ({"dynamics": Wells(-1e5, 0.1, np.ones(2))}, "log-likelihood", "other numbers"),
+        ({"dynamics": Wells(-1e5, 0.1, np.ones(2))}, "log-likelihood", "other values"),
         ({"dynamics": BEGIN, "n_modes": 3}, "n_modes", "leave it out"),
         ({"dynamics": BEGIN, "bootstrap": 5}, "bootstrap", "leave bootstrap out"),
         ({"dynamics": BEGIN, "initial": "stationary"}, "initial", "leave initial out"),

@@ -81,7 +81,7 @@ def test_scores_are_gradients_of_the_quasi_likelihood(laws):
     ("words", "word"),
     [
         ({"state_noise": "geometric"}, "proportional"),
-        ({"state_noise": "proportional", "engine": "chaos"}, "leave state_noise out"),
+        ({"state_noise": "proportional", "engine": "chaos"}, "compare the kinds of noise"),
         ({"state_noise": "proportional", "drift": "dense"}, "leave drift out"),
         ({"state_noise": "square_root", "noise": "parametric"}, "spectra"),
         ({"state_noise": "square_root"}, "affine"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, one_of, whole
+from spdelaw.checks import checked, whole
 from spdelaw.data.clock import on_clock
-from spdelaw.data.executors import as_executor
+from spdelaw.data.executors import Executor, as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
 from spdelaw.data.io.sources import labelled, open_raw
 from spdelaw.data.observed import (
@@ -232,10 +232,7 @@ def fit(
         progress: True, or a function that receives the progress of slow fits and trainings.
         words: keywords of the model (`spdelaw.Model`), of the engine, or of the data
             (`spdelaw.as_fields`). ``terms=("u", "u^3")`` fits a semilinear law
-            (`spdelaw.Semilinear`), of two fields ``terms={"u": ("u", "u^3", "v"), "v": ("u",
-            "v")}`` (`spdelaw.Fields`), n_modes of each. ``state_noise="proportional"`` fits noise
-            that is proportional to the field (`Model`). ``dynamics=`` fits dynamics of your own
-            (`spdelaw.processes.Dynamics`).
+            (`spdelaw.Semilinear`; several fields: `spdelaw.Fields`), ``dynamics=`` your own.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -244,82 +241,31 @@ def fit(
         >>> law.parameters.eigenvalue.sel(statistic="estimate").values.round()
         array([ 1.,  4.,  9., 16.])
     """
-    adapter = {name: words.pop(name) for name in ADAPTER if name in words}
-    data_notes = []
-    if isinstance(domain, str):
-        one_of("domain", domain, (PATTERNS,))
-        data, prepare = open_raw(data, None, prepare, adapter)
-        settings = {"engine": engine, "level": level, "bootstrap": bootstrap, "seed": seed}
-        words |= {"model": model, "executor": executor, "progress": progress, **settings}
-        return fit_on_patterns(*_patterns_source(data, prepare), n_modes, words)
-    if domain is None:
-        is_stated = prepare is not None or not NONLINEAR_WORDS.isdisjoint(words)
-        data, adapter = labelled(data, **adapter)
-        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=not is_stated)
-        data_notes = [f"domain guessed from the coordinates: {domain}; pass domain= for another"]
-        if prepare is not None and prepare.anomalies and not is_stated:
-            data_notes.append(
-                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
-                "preparation, sl.Preparation() for none"
-            )
-    check_domain(domain)
-    if "terms" in words:
-        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
-    data, adapter = labelled(data, domain.dims, **adapter)
-    state_noise = words.get("state_noise", "none" if model is None else model.state_noise)
-    has_state_noise = isinstance(state_noise, str) and state_noise != "none"
-    if ("terms" in words or has_state_noise) and isinstance(engine, str) and engine == "exact":
-        engine = "semilinear"
-        words.setdefault("terms", ())
-    if "dynamics" in words and isinstance(engine, str) and engine == "exact":
-        engine = DynamicsEngine.name
-    if "residual" in words:  # the word of `Model` is older
-        words["rest"] = words.pop("residual")
-    model_words = {name: words.pop(name) for name in WORDS if name in words}
-    is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
-    if is_semilinear and model is None and (words.get("terms", True) or not has_state_noise):
-        model_words = ASSUMED | model_words
-    model = _model_from_words(model, model_words)
-    engine = make_engine(engine, words)
-    run: dict[str, Any] = {"level": level, "seed": seed}
-    run |= {"executor": executor, "progress": progress}
-    executor = as_executor(executor)
+    run = {"level": level, "seed": seed, "executor": executor, "progress": progress}
+    if isinstance(domain, str) and domain == PATTERNS:
+        words |= run | {"model": model, "engine": engine, "bootstrap": bootstrap}
+        return fit_on_patterns(*_patterns_source(data, prepare, words), n_modes, words)
+    source, words, n_modes = _open_source(data, domain, prepare, words, n_modes)
+    engine, requested_model = _engine_and_model(engine, model, words)
+    engine.check(requested_model, bootstrap)
     # The memory of the residuals is a second stage, after any engine.
-    requested_model, model = model, dataclasses.replace(model, rest=WORDS["rest"])
-    engine.check(model, bootstrap)
-    if model.value_noise is not None:
-        _check_value_noise(engine, bootstrap)
-        data, adapter = (
-            _data_with_value_noise(data, model.value_noise, prepare, domain, adapter),
-            {},
-        )
-        model = dataclasses.replace(model, observation_noise="auto")
-    _check_prepared(data, prepare, model)
-    full_record = check_times(
-        observe(data, domain, prepare, executor=executor, named=True, **adapter)
-    )
-    if not engine.accepts_lazy or full_record.has_own_clocks or full_record.is_small:
-        full_record = full_record.in_memory()
-    model = with_forcing_on_clock(model, full_record)
-    check_not_filled(full_record)
-    with executor.guard():
-        model, mean = known_mean(model, full_record, "mean" in engine.supports)
-        raw, model = full_record.where_observed(), _where_observed(model, full_record)
+    model = dataclasses.replace(requested_model, rest=WORDS["rest"])
+    executor = as_executor(executor)
+    record, raw, model, mean = _observe_source(source, engine, model, bootstrap, executor)
     observed = raw if mean is None else raw.less(mean)
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
         model = dataclasses.replace(model, observation_noise=observed.std)
-    if isinstance(engine, DynamicsEngine):
-        n_modes = engine.n_modes(n_modes)
+    n_modes = engine.n_modes(n_modes) if isinstance(engine, DynamicsEngine) else n_modes
     with clear_errors(), executor.guard():
         n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
-        law = engine.learn(observed, domain, n, model, **run)
+        law = engine.learn(observed, observed.domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
-    describes_mean = not isinstance(law.dynamics, Linear)
-    data_notes += _collect_warnings(observed, describes_mean or "mean" in law.parameters)
-    if data_notes or notes:
-        law = law.with_info(warnings=[*data_notes, *notes, *law.info.get("warnings", [])])
+    describes_mean = not isinstance(law.dynamics, Linear) or "mean" in law.parameters
+    notes = [*source.notes, *_collect_warnings(observed, describes_mean), *notes]
+    if notes:
+        law = law.with_info(warnings=[*notes, *law.info.get("warnings", [])])
     if bootstrap:
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
@@ -327,10 +273,93 @@ def fit(
     if requested_model.rest == "auto":
         law = with_forecast_spread(law, observed)
     law = law if mean is None else with_known_mean(law, mean, raw)
-    if full_record.times.shape != raw.times.shape:  # it is the law at all times of the data
-        law = dataclasses.replace(law, times=np.unique(full_record.times))
+    if record.times.shape != raw.times.shape:  # it is the law at all times of the data
+        law = dataclasses.replace(law, times=np.unique(record.times))
     law = _with_clock_and_preparation(law, observed)
     return law.with_info(assumed=assumed(law))
+
+
+class Source(NamedTuple):
+    """Data to fit, where they live, and how to read and prepare them.
+
+    Attributes:
+        data: as the user passed them, labelled where they came with times and points.
+        domain: stated or guessed.
+        prepare: stated or guessed; None for fields as they are.
+        adapter: keywords of `spdelaw.as_fields`.
+        notes: what was guessed, a sentence each.
+    """
+
+    data: Any
+    domain: AbstractDomain
+    prepare: Preparation | None
+    adapter: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def _open_source(
+    data: Any, domain: Any, prepare: Preparation | None, words: dict[str, Any], n_modes: int | str
+) -> tuple[Source, dict[str, Any], int | str]:
+    """The source of the data, the other keywords, and the number of modes of all fields."""
+    adapter = {name: words[name] for name in ADAPTER if name in words}
+    words = {name: value for name, value in words.items() if name not in adapter}
+    notes: tuple[str, ...] = ()
+    if domain is None:
+        data, adapter = labelled(data, **adapter)
+        chooses = prepare is None and NONLINEAR_WORDS.isdisjoint(words)
+        domain, prepare, adapter = _guessed(data, prepare, adapter, climate=chooses)
+        notes = (f"domain guessed from the coordinates: {domain}; pass domain= for another",)
+        if chooses and prepare is not None and prepare.anomalies:
+            notes += (
+                f"anomalies {prepare.anomalies!r} chosen by the values; pass prepare= for another "
+                "preparation, sl.Preparation() for none",
+            )
+    check_domain(domain)
+    if "terms" in words:
+        words["terms"], domain, n_modes = by_field("terms", words["terms"], domain, n_modes)
+    data, adapter = labelled(data, domain.dims, **adapter)
+    return Source(data, domain, prepare, adapter, notes), words, n_modes
+
+
+def _engine_and_model(
+    engine: str | Engine, model: Model | None, words: dict[str, Any]
+) -> tuple[Engine, Model]:
+    """The engine that the keywords ask for, and the model of the remaining ones."""
+    words = dict(words)
+    state_noise = words.get("state_noise", "none" if model is None else model.state_noise)
+    has_state_noise = isinstance(state_noise, str) and state_noise != "none"
+    if engine == "exact" and ("terms" in words or has_state_noise):
+        engine = SemilinearEngine.name
+        words.setdefault("terms", ())
+    if engine == "exact" and "dynamics" in words:
+        engine = DynamicsEngine.name
+    if "residual" in words:  # the word of `Model` is older
+        words["rest"] = words.pop("residual")
+    model_words = {name: words.pop(name) for name in WORDS if name in words}
+    is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
+    if is_semilinear and model is None and (words.get("terms", True) or not has_state_noise):
+        model_words = ASSUMED | model_words
+    return make_engine(engine, words), _model_from_words(model, model_words)
+
+
+def _observe_source(
+    source: Source, engine: Engine, model: Model, bootstrap: int, executor: Executor
+) -> tuple[Observed, Observed, Model, Array | None]:
+    """The whole record and its observed part, the model on its clock and points, a known mean."""
+    data, domain, prepare, adapter, _ = source
+    if model.value_noise is not None:
+        _check_value_noise(engine, bootstrap)
+        data = _data_with_value_noise(data, model.value_noise, prepare, domain, adapter)
+        adapter, model = {}, dataclasses.replace(model, observation_noise="auto")
+    _check_prepared(data, prepare, model)
+    record = check_times(observe(data, domain, prepare, executor=executor, named=True, **adapter))
+    if not engine.accepts_lazy or record.has_own_clocks or record.is_small:
+        record = record.in_memory()
+    model = with_forcing_on_clock(model, record)
+    check_not_filled(record)
+    with executor.guard():
+        model, mean = known_mean(model, record, "mean" in engine.supports)
+        return record, record.where_observed(), _where_observed(model, record), mean
 
 
 # ---------- Laws on patterns of the data
@@ -343,9 +372,14 @@ MOST_PATTERNS, TIMES_PER_PATTERN = 20, 4
 
 
 def _patterns_source(
-    data: Any, prepare: Preparation | None
+    data: Any, prepare: Preparation | None, words: dict[str, Any]
 ) -> tuple[xr.DataArray, Prepared | None, tuple[str, ...]]:
-    """Prepared canonical fields, their preparation and their spatial dims."""
+    """Prepared canonical fields, their preparation and their spatial dims.
+
+    Takes keywords of `spdelaw.as_fields` out of ``words``.
+    """
+    adapter = {name: words.pop(name) for name in ADAPTER if name in words}
+    data, prepare = open_raw(data, None, prepare, adapter)
     if isinstance(data, Observed):
         return data.labelled, data.prepared, data.domain.dims
     layout, prepared, fields = prepare_as_recognised(data, prepare, climate=prepare is None)
@@ -431,7 +465,8 @@ def _guessed(
 def check_domain(domain: Any) -> None:
     """Raise a `DomainError` for anything but a domain."""
     if not isinstance(domain, AbstractDomain):
-        expected, got = "a domain such as sl.Interval(0, np.pi)", type(domain).__name__
+        got = repr(domain) if isinstance(domain, str) else type(domain).__name__
+        expected = f"a domain such as sl.Interval(0, np.pi), or {PATTERNS!r}"
         raise DomainError("domain", expected=expected, got=got, fix="pass domain=sl.Interval(a, b)")
 
 

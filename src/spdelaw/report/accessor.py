@@ -20,7 +20,7 @@ from spdelaw.law.observations import (
 )
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.fields import plot_reconstruction, space_names
-from spdelaw.report.figures.laws import plot_law_energy, plot_spectrum
+from spdelaw.report.figures.laws import plot_law_energy, plot_operator, plot_spectrum
 from spdelaw.report.figures.predictions import plot_forecast, plot_innovations
 from spdelaw.report.figures.style import figure_as_png, figure_of
 
@@ -69,7 +69,10 @@ class LawPlots:
         self._law = law
 
     def spectrum(self, truth: SpectralSPDE | Law | None = None) -> Panels:
-        """Eigenvalues and noise variances with their intervals; axes of the two panels."""
+        """Eigenvalues and noise variances with intervals, or the matrices of coupled modes."""
+        if "drift" in self._law.parameters:
+            truth = truth.equation if isinstance(truth, Law) else truth
+            return Panels(plot_operator(self._law, truth).axes[:3])
         return Panels(plot_spectrum(self._law, truth).axes[:2])
 
     def energy(self, time: float | None = None) -> Axes:

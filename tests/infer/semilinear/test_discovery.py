@@ -50,7 +50,7 @@ def test_it_can_be_read():
     assert d.sentence in repr(d)
     three = dataclasses.replace(d, terms=LIBRARY)
     assert three.sentence.startswith("The data select u, u^2 and u^3")
-    assert "choose no term" in dataclasses.replace(d, terms=()).sentence
+    assert "select no term" in dataclasses.replace(d, terms=()).sentence
     assert "log-likelihood" in repr(d)
     assert "<table>" in d._repr_html_()
     document = json.loads(json.dumps(d.to_dict()))

@@ -103,7 +103,7 @@ def test_too_little_to_go_by():
     e, c = allen_cahn()
     with pytest.raises(InputError, match="use more paths"):
         fit_complete(c[:1, :2], e.times[:2], e.domain, ("u", "u^3"))
-    with pytest.raises(ConvergenceError, match="tell apart"):
+    with pytest.raises(ConvergenceError, match="cannot separate"):
         invert_information(np.ones((2, 2)))
 
 

@@ -77,8 +77,8 @@ class FilterObjective(Objective):
         count: values that carry information about the observation noise.
         outside: mean square outside the modes where it is no part of the likelihood, else None.
         working: observation variance that stands for none; zero where rows determine the modes.
-        least_variance: replaces a smaller estimate, so that the likelihood keeps its digits if
-            that runs off to zero.
+        least_variance: in place of a smaller estimate, so that the likelihood keeps its digits
+            where that runs off to zero.
         noise_alternative: makes the objective whose noise is that of the modes alone.
         lasting: correlation of sensor errors from one time to the next, which the law takes for
             white: a variance of n of them is as uncertain as one of n (1 - c^2) / (1 + c^2).
