@@ -69,6 +69,8 @@ OF_THE_NOISE = (
 )
 #: Times of all paths together to which a law with such noise is fitted.
 RIVAL_TIMES = 600
+#: Times x modes behind gaps or noise up to which such laws are fitted: more take minutes.
+MOST_FILTERED = 2000
 #: Nats that the offset of affine noise has to gain over noise in proportion to the field.
 OFFSET_COST = 5.0
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
@@ -324,10 +326,16 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
     is_reacting = isinstance(dynamics, Reacting) and dynamics.amplitude is None
     if not (is_linear or is_reacting) or isinstance(law.domain, Fields):
         return best
-    n_few = max(1, RIVAL_TIMES // observed.times.shape[-1])
-    share = min(1.0, n_few / observed.n_paths)
-    observed = observed.paths(slice(n_few)) if share < 1.0 else observed
-    noise, total = law.observation_variance, float(law.log_likelihood(observed).sum())
+    n_times = observed.times.shape[-1]
+    n_few, few_times = max(1, RIVAL_TIMES // n_times), min(n_times, RIVAL_TIMES)
+    share = min(1.0, n_few / observed.n_paths) * few_times / n_times
+    if share < 1.0:
+        observed = observed.paths(slice(n_few)).at_times(slice(few_times))
+    noise = law.observation_variance
+    is_filtered = bool(noise.any() or np.isnan(observed.values).any())
+    if is_filtered and few_times * law.n_modes > MOST_FILTERED:
+        return best
+    total = float(law.log_likelihood(observed).sum())
     known = "none" if not noise.any() else float(np.sqrt(noise.mean()))
     words: dict[str, Any] = {"observation_noise": known, "mean": "zero"}
     if isinstance(dynamics, Reacting):
@@ -335,11 +343,9 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
     elif suite.mean is not None and suite.mean.any():
         mean = observed.basis(law.n_modes) @ suite.mean
         observed, words["terms"] = observed._replace(values=observed.values + mean), ("1",)
-    kinds: tuple[str, ...] = (
-        STATE_NOISES  # noise in proportion to a field that crosses zero would vanish there
-    )
-    if np.nanmin(observed.values) < 0.0:
-        kinds = ("none", "affine")
+    # Noise in proportion to a field that crosses zero would vanish there.
+    crosses_zero = np.nanmin(observed.values) < 0.0
+    kinds: tuple[str, ...] = ("none", "affine") if crosses_zero else STATE_NOISES
     for kind in kinds:
         more = words
         if kind == "none":  # fronts between two wells look like it: the rival has their terms
