@@ -135,9 +135,11 @@ def _decide_one_path(fitted: Estimate) -> Decision:
     drift, noise = space.linear.drift, space.linear.noise
     if not (operators.decay_rates(drift) > 0).all():
         return Decision("deterministic", {"slowest_decay": 0.0})
-    gap = space.initial.mean
     stationary = operators.as_matrix(operators.stationary_covariance(drift, noise))
-    distance = float(gap @ np.linalg.lstsq(stationary, gap, rcond=None)[0])
+    # Unscaled, all modes beside a slow one would count as rounding; one without noise is left out.
+    scale = np.sqrt(np.where(np.diag(stationary) > 0, np.diag(stationary), np.inf))
+    gap, unit = space.initial.mean / scale, stationary / np.outer(scale, scale)
+    distance = float(gap @ np.linalg.lstsq(unit, gap, rcond=None)[0])
     least, most = (scipy.special.chdtri(n, p) for p in (1.0 - UNLIKELY_START, UNLIKELY_START))
     compared = {"first_state_chi2": distance, "chi2_above": float(least), "chi2_below": float(most)}
     return Decision("stationary" if least < distance < most else "deterministic", compared)
