@@ -229,6 +229,7 @@ CHANGED_TODAY: dict[str, str] = {
     **{f"compare_without_data/{x}": _PLAIN for x in ("comparison.sentence", "sentence", "text")},
     **{f"prepared_{name}/law warnings": _PLAIN for name in ("mean", "trend", "waves", "leads")},
     "prepared_waves/prepared by": _PLAIN,
+    "learner/settings": "the model has a new option, state_noise",
     **dict.fromkeys(("real_map/law warnings", "patterns_dense/law warnings"), _PLAIN),
     **{
         f"report_{name}/figure": "the same numbers in another order, from one chart per figure"
