@@ -66,8 +66,8 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
 # is clearly not one, forecasts of values have f times the variance.
 
 
-#: Fewest and most windows, and rows of history in each.
-FEWEST_WINDOWS, MOST_WINDOWS, HISTORY = 24, 96, 24
+#: Fewest and most windows, rows of history in each, and values that more than the fewest may have.
+FEWEST_WINDOWS, MOST_WINDOWS, HISTORY, WINDOW_VALUES = 24, 96, 24, 1_000_000
 #: Longest lead in rows, and as a share of the record.
 LONGEST, LONGEST_SHARE = 64, 1 / 12
 #: Variance, relative to the largest, of values that are certain.
@@ -97,7 +97,9 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
         kind="stationary", mean=0.0 * space.initial.mean, covariance=stationary
     )
     n_all = observed.n_paths * n_starts
-    which = np.linspace(0, n_all - 1, min(n_all, MOST_WINDOWS)).astype(int)
+    window = (HISTORY + len(leads)) * len(observed.points)
+    n_windows = int(np.clip(WINDOW_VALUES // window, FEWEST_WINDOWS, MOST_WINDOWS))
+    which = np.linspace(0, n_all - 1, min(n_all, n_windows)).astype(int)
     path, start = np.divmod(which, n_starts)
     rows = start[:, None] + np.append(np.arange(HISTORY), HISTORY - 1 + leads)
     truth = data.values[path[:, None], rows]
