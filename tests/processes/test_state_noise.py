@@ -103,6 +103,21 @@ def test_pull_back_of_the_rate_is_its_derivative(kind):
         np.testing.assert_allclose((ends[0] - ends[1]) / (2 * step), slope, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", LINEAR)
+def test_moments_converge_to_the_exponential_of_the_lifted_matrix(name):
+    """With order four, in a stiff step too."""
+    d, x = LINEAR[name], np.array([2.0, 0.5, -0.3, 0.2, 0.1])
+    for dt in (0.1, 3.0 / d.rates.max()):
+        mean, covariance = lifted_moments(d, x, dt)
+        errors, size = [], np.abs(covariance).max()
+        for n in (16, 32, 64):
+            step = dataclasses.replace(d, n_steps=n).moments(x, np.zeros((5, 5)), 0.0, dt)
+            np.testing.assert_allclose(step.mean, mean, rtol=EXACT, atol=EXACT)
+            errors.append(np.abs(step.covariance - covariance).max() / size)
+        assert errors[-1] < EXACT
+        assert dt < 0.2 or np.log2(errors[0] / errors[1]) > 3.7
+
+
 def test_scalar_geometric_brownian_motion():
     """One constant mode: ``Var X = X_0^2 e^(2 mu t) (e^(s t) - 1)``."""
     d = dataclasses.replace(LINEAR["proportional"].leading(1), rates=np.array([0.3]))

@@ -20,7 +20,13 @@ from spdelaw.evaluation.rivals import SIMPLE, InverseModel, Rival, learn_inverse
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable
 from spdelaw.evaluation.tasks import LawPredictor
 from spdelaw.infer.engines.exact import Exact
-from spdelaw.infer.pipeline import PATTERNS, fit, fit_on_patterns, without_preparation
+from spdelaw.infer.pipeline import (
+    NONLINEAR_WORDS,
+    PATTERNS,
+    fit,
+    fit_on_patterns,
+    without_preparation,
+)
 from spdelaw.law.law import Law
 
 # ---------- Hindcasts: forecasts from origins in the past, by the law and its rivals
@@ -104,7 +110,7 @@ class Trial(NamedTuple):
     @property
     def _fit_words(self) -> dict[str, Any]:
         """Words of `fit`: a law that only forecasts needs no intervals by profile."""
-        engine_words = {"engine", "threads"} & set(self.settings)
+        engine_words = {"engine", "threads", *NONLINEAR_WORDS} & set(self.settings)
         return self.settings if engine_words else {"engine": Exact(profile=False), **self.settings}
 
     def __str__(self) -> str:

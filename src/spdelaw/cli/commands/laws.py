@@ -21,6 +21,7 @@ from spdelaw.domains.hermite import Line
 from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
 
 # ---------- Tables and facts of a law
 
@@ -121,6 +122,8 @@ def fit_facts(law: Law) -> dict[str, str]:
     spectra = f"dynamics {law.dynamics.name}"
     if isinstance(law.dynamics, Linear):
         spectra = f"drift {info.drift}, noise {info.noise}"
+    elif isinstance(law.dynamics, Reacting) and law.dynamics.amplitude is not None:
+        spectra += f", noise {law.dynamics.state_noise_kind.replace('_', ' ')}"
     numbers = "" if of is None else f" of {of['count']} {of['kind']}"
     sizes = {"path": info.n_paths, "time": info.n_times, "point": info.n_points}
     return {

@@ -12,6 +12,7 @@ from spdelaw.errors import InputError
 from spdelaw.law.law import Law
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.report.figures.charts import (
     LAW_LOOKS,
@@ -60,8 +61,8 @@ class Spectra:
 
 
 def spectra(law: Law, truth: SpectralSPDE | None = None) -> Spectra | None:
-    """Spectra of a linear law, with those of the true equation; None for other dynamics."""
-    if not isinstance(law.dynamics, Linear):
+    """Spectra of a linear or semilinear law, with the true ones; None for other dynamics."""
+    if not isinstance(law.dynamics, Linear | Reacting):
         return None
     true = (np.zeros(0), np.zeros(0)) if truth is None else _true_spectra(law, truth)
     table = law.parameters
@@ -152,7 +153,7 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         >>> [ax.get_yscale() for ax in figure.axes[:2]]
         ['log', 'log']
     """
-    if "eigenvalue" not in law.parameters:
+    if "eigenvalue" not in law.parameters or spectra(law) is None:
         expected = "a linear law of modes on their own, with one eigenvalue each"
         got = "coupled modes" if "drift" in law.parameters else "other dynamics"
         fix = "draw it with spdelaw.report.plot_operator, or law.sample(...)"
@@ -219,10 +220,21 @@ def plot_law_energy(law: Law, time: float | None = None) -> Figure:
         3
     """
     at = float(law.times[-1] if time is None else time)
-    energy = law.equation.energy_spectrum([at]).values[0, : law.n_modes]
+    energy = _energy(law, at)[: law.n_modes]
     line = Line(np.arange(1, law.n_modes + 1), energy, symbol="o")
     panel = Panel((line,), x="mode n", y=f"energy E cₙ² at t = {at:g}", log=True, whole=True)
     return draw(Chart("energy", "", ((panel,),)))
+
+
+def _energy(law: Law, at: float) -> Array:
+    """``E c_n(t)^2``; of a semilinear law by the steps of its moments."""
+    if not isinstance(law.dynamics, Reacting):
+        return law.equation.energy_spectrum([at]).values[0]
+    times = np.append(law.times[law.times < at], at)
+    mean, covariance = law.initial.mean, operators.as_matrix(law.initial.covariance)
+    for t, dt in zip(times[:-1], np.diff(times), strict=True):
+        mean, covariance = law.dynamics.moments(mean, covariance, t, dt)[:2]
+    return np.asarray(mean**2 + np.diag(covariance))
 
 
 # ---------- Matrices of drift and noise, and eigenvalues of the drift

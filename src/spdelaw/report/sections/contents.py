@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from spdelaw.processes.semilinear import Reacting
 from spdelaw.report.data import ReportData
 from spdelaw.report.figures.charts import Chart
 from spdelaw.report.figures.laws import spectra_chart
@@ -70,7 +69,8 @@ def _calibration(data: ReportData) -> list[Any]:
 CONTENTS = (
     Entry("spectra", "What was learned", _parameters),
     Entry("modes", "Shapes of the leading modes", lambda data: [modes_chart(data)]),
-    Entry("reaction", "Reaction", _reaction, lambda d: isinstance(d.law.dynamics, Reacting)),
+    Entry("reaction", "Reaction", _reaction,
+          lambda data: bool(getattr(data.law.dynamics, "terms", ()))),
     Entry("fields", "Fields: observed, reconstructed, difference", of_each_field(field_chart)),
     Entry("samples", "Data and sample paths", of_each_field(samples_chart)),
     Entry("forecast", "Forecast and later observations", of_each_field(path_forecast_chart),

@@ -10,10 +10,11 @@ from spdelaw.domains.fields import Fields
 from spdelaw.domains.hermite import Line
 from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
+from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
-from spdelaw.report.figures.laws import spectra
+from spdelaw.report.figures.laws import Spectra, spectra
 from spdelaw.report.figures.style import ASSETS
 
 Array = np.ndarray
@@ -98,10 +99,12 @@ def summary_text(data: ReportData) -> tuple[Answer, Answer, Answer]:
 
 
 def _learned(data: ReportData) -> Answer:
-    law, numbers = data.law, spectra(data.law)
+    law, numbers = data.law, _linear_spectra(data.law)
     more: dict[str, Any] = {"drifts": {}, "slowest": "", "field_std": 0.0, "where": _place(law)}
+    kind = getattr(law.dynamics, "state_noise_kind", "none")
+    more["state_noise"] = "" if kind == "none" else kind.replace("_", " ")
     more["noise"] = float(np.sqrt(np.mean(law.observation_variance)))
-    if isinstance(law.dynamics, Reacting):
+    if isinstance(law.dynamics, Reacting) and law.dynamics.terms:
         more["drifts"] = _drifts(law)
     if numbers is not None:
         rates, unit = numbers.decay, _time_unit(data)
@@ -113,6 +116,11 @@ def _learned(data: ReportData) -> Answer:
         more["field_std"] = float(np.sqrt(total / law.domain.volume))
     short = f"A law of {_count(law.n_modes, 'mode')}"
     return Answer("What was learned?", short, text_of(data, "learned", **more), "good")
+
+
+def _linear_spectra(law: Law) -> Spectra | None:
+    """Spectra of a linear law; None for other dynamics."""
+    return spectra(law) if isinstance(law.dynamics, Linear) else None
 
 
 def _drifts(law: Law) -> dict[str, str]:
@@ -174,7 +182,7 @@ def _relative_width(share: float) -> str:
 
 def _judged_intervals(law: Law) -> dict[str, Array]:
     """Intervals (n, 4) to judge: of the two spectra, or of the parameters of other dynamics."""
-    numbers = spectra(law)
+    numbers = _linear_spectra(law)
     if numbers is not None:
         return {"an eigenvalue": numbers.decay, "a noise variance": numbers.noise}
     intervals = {
