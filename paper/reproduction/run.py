@@ -236,9 +236,9 @@ def _law(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[st
     start = time.perf_counter()
     with warnings.catch_warnings():  # the record has the warnings of the law
         warnings.simplefilter("ignore", IdentifiabilityWarning)
-        # The models of the comparison have no memory outside their modes.
-        no_mean = {"mean": "zero"} if settings.get("engine") in ("exact", "chaos") else {}
-        settings = {"rest": "white"} | no_mean | settings
+        # The models of the comparison have no mean, and no memory outside their modes.
+        if settings.get("engine") in ("exact", "chaos"):
+            settings = {"mean": "zero", "rest": "white"} | settings
         law = sl.fit(data.train["field"], data.equation.domain, N_MODES, **settings)
     seconds = time.perf_counter() - start
     test = data.test["field"]
