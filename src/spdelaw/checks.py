@@ -190,6 +190,8 @@ RANGES: dict[str, Rule] = {
                     positive),
     **dict.fromkeys(("observation_std", "scale"), non_negative),
 }  # fmt: skip
+#: Arguments by their earlier names, which still work.
+RENAMED = {"rest": "residual"}
 #: Errors of arguments that describe a domain, in every function.
 ERRORS: dict[str, type[InputError]] = {"domain": DomainError, "n_modes": DomainError}
 #: Fixes that no default value can give.
@@ -198,6 +200,8 @@ FIXES = {"domain": "pass domain=sl.Interval(0, 1)"}
 
 def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
+
+    Arguments of an earlier name (`RENAMED`) get the present one.
 
     Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
     the function itself. A default need not be of its type.
@@ -230,6 +234,7 @@ def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
 
         @functools.wraps(target)
         def call(*args: Any, **words: Any) -> Any:
+            words = {RENAMED.get(name, name): value for name, value in words.items()}
             try:
                 given = signature.bind(*args, **words).arguments
             except TypeError:  # a missing or unknown argument, which Python names

@@ -90,7 +90,7 @@ def test_columns_as_text():
 
 def test_tables_and_files_go_into_every_verb(tmp_path):
     rows = stations(6, 60)
-    words = {"rest": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
+    words = {"residual": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
     law = sl.fit(rows, None, 2, prepare=sl.Preparation(anomalies="mean"), **words)
     fields = sl.from_table(rows, **NAMES)
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -109,10 +109,12 @@ def test_times_and_points_of_bare_arrays():
     tos = monthly_map(n_years=2)["tos"]
     points = {"lat": tos.lat.values, "lon": tos.lon.values}
     law = sl.fit(
-        tos.values, None, 2, times=tos.time.values, points=points, rest="white", nuisance=0,
+        tos.values, None, 2, times=tos.time.values, points=points, residual="white", nuisance=0,
         prepare=sl.Preparation(anomalies="mean"),
     )  # fmt: skip
-    named = sl.fit(tos, None, 2, rest="white", nuisance=0, prepare=sl.Preparation(anomalies="mean"))
+    named = sl.fit(
+        tos, None, 2, residual="white", nuisance=0, prepare=sl.Preparation(anomalies="mean")
+    )
     np.testing.assert_allclose(law.dynamics.drift, named.dynamics.drift)
     with pytest.raises(DataError, match="times="):
         law.reconstruct(tos.values)

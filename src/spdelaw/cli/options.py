@@ -160,13 +160,21 @@ class Shared:
 
 
 SHARED = describe_arguments(inspect.cleandoc(str(Shared.__doc__)))
-SHORT_FLAGS = {"out": "-o", "force": "-f", "paths": "-n", "variable": "-v", "config": "-c",
-               "quiet": "-q", "data": "-d"}  # fmt: skip
+SHORT_FLAGS = {
+    "out": "-o",
+    "force": "-f",
+    "paths": "-n",
+    "variable": "-v",
+    "config": "-c",
+    "quiet": "-q",
+    "data": "-d",
+    "residual": "--rest",
+}  # the last is its earlier name
 #: Named groups in the help of a long command, with options that no group of arguments puts there.
 MODEL, ENGINE, OUTPUT = "Model", "Engine", "Output"
 PANELS = {
     "Input": ("variable", "along", "config"),
-    MODEL: ("modes", "library", "noise", "basis", "rest", "seconds"),
+    MODEL: ("modes", "library", "noise", "basis", "residual", "seconds"),
     "Forecasts of the past": ("leads", "origins", "first", "refits", "most_origins"),
     "Uncertainty": ("level", "bootstrap", "seed"),
     ENGINE: ("engine", "engine_option", "dask"),
@@ -284,11 +292,11 @@ GROUPS = {
     "DiscoverModel": Group(_MODEL, panel=MODEL, only=("observation_noise", "fixed")),
     "FillModel": Group(_MODEL, panel=MODEL, only=("drift",)),
     "SkillModel": Group(
-        _MODEL, panel=MODEL, only=("drift", "noise", "initial", "nuisance", "rest")
+        _MODEL, panel=MODEL, only=("drift", "noise", "initial", "nuisance", "residual")
     ),
     "FillSettings": Group(
         ("evaluation/gaps/filling.py:fill",),
-        only=("basis", "rest", "smooth", "everywhere", "seconds", "seed"),
+        only=("basis", "residual", "smooth", "everywhere", "seconds", "seed"),
         shapes={"seconds": "Seconds"},
     ),
     "SkillSettings": Group(

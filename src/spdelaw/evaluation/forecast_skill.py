@@ -282,7 +282,7 @@ class Skill(Verification):
             f"{a['n_origins']} origins ({a['origins']}), refitted {a['n_fits']} times; at least "
             f"{int(t.n_values.min())} values per lead",
             f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
-            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
+            f"{a['drift']}, residual {a['residual']}; LIM of {a['patterns']} EOFs",
         ]
         if self.tried:
             best = sorted(self.tried.items(), key=lambda item: item[1])
@@ -394,7 +394,7 @@ def skill(
     first: int | float = 0.6,
     refits: int = 4,
     most_origins: int = 100,
-    rest: str = "auto",
+    residual: str = "auto",
     level: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
@@ -422,13 +422,12 @@ def skill(
         first: times before the first origin, as a number or as a share of all.
         refits: number of fits, evenly distributed over the origins.
         most_origins: largest number of origins, evenly distributed.
-        rest: as in `spdelaw.Model`.
+        residual: as in `spdelaw.Model`.
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is
-            another name of ``rest``.
+        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``.
 
     Returns:
         `Skill` with ``table``, ``forecasts``, the choices, and ``law``, the chosen law fitted to
@@ -443,7 +442,6 @@ def skill(
         >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
         True
     """
-    rest = settings.pop("residual", rest)
     data, prepare = open_raw(data, domain, prepare, settings)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
@@ -456,7 +454,7 @@ def skill(
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
     forecastable, forecast_points = where_observed(fields, dims, start)
     how = None if prepare is None else affine_part(prepare)
-    base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
+    base = Trial(PATTERNS, dims, "auto", how, {**settings, "residual": residual}, RIVALS)
     past = forecastable.isel(time=slice(start))
     laws = candidates(base, n_modes, sources, past)
     before, n_origins = len(laws) if len(laws) > 1 else 0, len(plan.origins)
@@ -569,7 +567,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
         "n_fits": len(plan.fits),
         "domain": str(law.domain),
         "drift": law.info.get("drift", law.dynamics.name),
-        "rest": law.info.get("rest", {}).get("answer", "white"),
+        "residual": law.info.get("residual", {}).get("answer", "white"),
         "patterns": 0 if last.inverse is None else last.inverse.n_patterns,
     }
 

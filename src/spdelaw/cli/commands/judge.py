@@ -173,7 +173,7 @@ def skill_command(
         noise: ... [default: that of the drift]
         initial: ... [default: stationary for EOFs, else auto]
         nuisance: ... [default: 0 for EOFs, else auto]
-        rest: ... [default: auto]
+        residual: ... [default: auto]
         leads: Numbers of steps to forecast ahead, separated by commas.
         origins: Training data before each forecast: expanding (all earlier times) or rolling (a
             window of constant length).

@@ -159,9 +159,9 @@ def _time_dependence_facts(law: Law) -> dict[str, str]:
     if law.forcing is not None:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    if law.rest is not None:
+    if law.residual_memory is not None:
         unit = str((law.info.time or {}).get("units", "")).split(" since ")[0]
-        facts["residual"] = law.rest.in_words(unit)
+        facts["residual"] = law.residual_memory.in_words(unit)
     season = getattr(law.dynamics, "season", None)
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)
