@@ -226,6 +226,7 @@ CHANGED_TODAY: dict[str, str] = {
     **{f"{name}/sentence": _PLAIN for name in ("discover_fronts", "discover_linear")},
     "fields_gray_scott/sentence": _PLAIN,
     "fill_dates/filled attrs": _PLAIN,
+    "fill_dates/filled candidate": _RESIDUAL,
     "skill_modes/skill.re": _RESIDUAL,
     **{f"shell_record/{x}.re": _RESIDUAL for x in ("skill", "fill.chosen", "fill.candidates")},
     **{f"compare_without_data/{x}": _PLAIN for x in ("comparison.sentence", "sentence", "text")},

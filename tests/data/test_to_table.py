@@ -120,3 +120,20 @@ def test_times_and_points_of_bare_arrays():
         law.reconstruct(tos.values)
     with pytest.raises(DataError, match="it once"):
         law.reconstruct(tos, times=tos.time.values)
+
+
+def test_units_are_stated_or_in_a_column_and_stay_with_results(tmp_path):
+    rows = stations(6, 40)
+    stated = sl.from_table(rows, **NAMES, units="degC")
+    assert stated.attrs["units"] == "degC"
+    table = sl.to_table(stated)
+    assert list(table.columns)[-2:] == ["tmax", "units"]
+    assert sl.from_table(table, **NAMES).attrs["units"] == "degC"
+    law = sl.fit(stated, sl.Box((-97, -87), (37, 45), boundary="neumann"), 2, mean="zero", nuisance=0)
+    assert law.parameters["noise_variance"].attrs["units"] == "degC^2/days"
+    assert set(sl.to_table(law.forecast(rows, steps=2))["units"]) == {"degC"}
+    with pytest.raises(DataError, match=r"column 'units': expected .*, K, got degC"):
+        sl.from_table(table, **NAMES, units="K")
+    table.loc[3, "units"] = "K"
+    with pytest.raises(DataError, match="the same units in all rows, got degC, K"):
+        sl.from_table(table, **NAMES)

@@ -73,10 +73,11 @@ def test_table_of_stations(shell):
     assert ahead["date"].min() == "1990-05-01"
     shell(
         "fill stations.csv --anomalies mean --modes 4 --basis domain --drift diagonal "
-        "--residual white --out full.csv --save-law fill.law"
+        "--residual white --units degC --out full.csv --save-law fill.law"
     )
     full = pd.read_csv("full.csv")
     assert len(full) == 120 * rows["id"].nunique()
+    assert set(full["units"]) == {"degC"}
     there = rows.merge(full, on=["date", "id"])
     np.testing.assert_allclose(there["mean"], there["tmax"])
     pd.DataFrame({"name": ["A"], "lon": [-92.0], "lat": [41.0]}).to_csv("new.csv", index=False)

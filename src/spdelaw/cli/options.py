@@ -156,6 +156,7 @@ class Shared:
         x: Name of the column with positions x, where they are not longitudes.
         y: Name of the column with positions y, where they are not latitudes.
         quantity: Rows to use if a column names the quantity of each row, such as element=TMAX.
+        units: Units of the values, such as degC; by default those in a column units.
     """
 
 
