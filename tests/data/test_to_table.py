@@ -129,7 +129,9 @@ def test_units_are_stated_or_in_a_column_and_stay_with_results(tmp_path):
     table = sl.to_table(stated)
     assert list(table.columns)[-2:] == ["tmax", "units"]
     assert sl.from_table(table, **NAMES).attrs["units"] == "degC"
-    law = sl.fit(stated, sl.Box((-97, -87), (37, 45), boundary="neumann"), 2, mean="zero", nuisance=0)
+    law = sl.fit(
+        stated, sl.Box((-97, -87), (37, 45), boundary="neumann"), 2, mean="zero", nuisance=0
+    )
     assert law.parameters["noise_variance"].attrs["units"] == "degC^2/days"
     assert set(sl.to_table(law.forecast(rows, steps=2))["units"]) == {"degC"}
     with pytest.raises(DataError, match=r"column 'units': expected .*, K, got degC"):

@@ -142,6 +142,19 @@ def test_numpy_arrays():
     ]  # fmt: skip
     for bare, named in pairs:
         np.testing.assert_allclose(bare["mean"], named["mean"])
+    ahead, later = [8.1, 8.2], values[:2]
+    truth = xr.DataArray(later, {"time": ahead, "x": points}, ("time", "x"))
+    figures = [
+        (law.plot.field(gappy, **given)[0], law.plot.field(labelled)[0]),
+        (law.plot.innovations(gappy, **given)[1], law.plot.innovations(labelled)[1]),
+        (
+            law.plot.forecast(gappy, ahead, later, **given),
+            law.plot.forecast(labelled, truth=truth, times=ahead),
+        ),
+    ]
+    for bare, named in figures:
+        for one, two in zip(bare.lines, named.lines, strict=True):
+            np.testing.assert_allclose(one.get_xydata(), two.get_xydata())
     both = [law.log_likelihood(gappy, **given), law.log_likelihood(labelled)]
     np.testing.assert_allclose(*both)
     cards = [sl.evaluate(law, gappy, **given), sl.evaluate(law, labelled)]
