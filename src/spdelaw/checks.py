@@ -7,6 +7,7 @@ they return it, or raise `InputError`.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -89,10 +90,12 @@ def _number(
 
 
 def one_of(what: str, value: Any, words: Sequence[str]) -> str:
-    """One of the words; the message proposes the first."""
+    """One of the words; the message proposes the one that is closest, else the first."""
     if not isinstance(value, str) or value not in words:
-        expected = f"one of {tuple(words)}"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={words[0]!r}")
+        near = [word for word in words if str(value) and word.startswith(str(value))]
+        near = near or difflib.get_close_matches(str(value), words, 1)
+        expected, fix = f"one of {tuple(words)}", f"pass {what}={(near or words)[0]!r}"
+        raise InputError(what, expected=expected, got=repr(value), fix=fix)
     return value
 
 

@@ -184,6 +184,9 @@ CALLS = [
      COMPLETE | {"n_modes": 3, "drift": "diagonal", "basis": "domain", "residual": "white",
                  "seconds": None, "smooth": True, "everywhere": True, "seed": 4}),
     ("skill calm.nc", {"domain": CALM.domain, "prepare": None}),
+    ("skill calm.nc --state-noise proportional --terms u,u^2 --observation-noise 0.1 --mean zero",
+     {"domain": CALM.domain, "prepare": None, "state_noise": "proportional", "terms": ("u", "u^2"),
+      "observation_noise": 0.1, "mean": "zero"}),
     ("skill calm.nc --modes 1,2 --leads 1,3 --first 60 --refits 1 --origins rolling "
      "--residual white --drift dense --noise dense --initial stationary --nuisance 0 --level 0.9 "
      "--most-origins 5",

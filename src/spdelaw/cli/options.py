@@ -293,7 +293,10 @@ GROUPS = {
     "DiscoverModel": Group(_MODEL, panel=MODEL, only=("observation_noise", "fixed")),
     "FillModel": Group(_MODEL, panel=MODEL, only=("drift",)),
     "SkillModel": Group(
-        _MODEL, panel=MODEL, only=("drift", "noise", "initial", "nuisance", "residual")
+        _MODEL,
+        panel=MODEL,
+        only=("drift", "noise", "initial", "observation_noise", "nuisance", "mean", "residual",
+              "state_noise"),
     ),
     "FillSettings": Group(
         ("evaluation/gaps/filling.py:fill",),

@@ -50,6 +50,7 @@ from spdelaw.evaluation.scores import (
     skill_of,
     to_plain,
 )
+from spdelaw.infer.pipeline import NONLINEAR_WORDS
 from spdelaw.law.law import Law
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
@@ -447,7 +448,7 @@ def skill(
     one_of("origins", origins, ORIGINS)
     n_fits, most = refits, most_origins
     tell = _reporter(progress)
-    sources, prepare = _mode_sources(data, domain, prepare)
+    sources, prepare = _mode_sources(data, domain, prepare, NONLINEAR_WORDS.isdisjoint(settings))
     fields, dims = _fields(data, sources[0], prepare)
     check_plausible(fields)
     start = first_origin(fields, first)
@@ -486,13 +487,16 @@ def _check_leads(leads: Any) -> tuple[int, ...]:
 
 
 def _mode_sources(
-    data: Any, domain: Any, prepare: Preparation | None
+    data: Any, domain: Any, prepare: Preparation | None, is_linear: bool
 ) -> tuple[list[AbstractDomain | str], Preparation | None]:
-    """Sources of modes, with the preparation that was guessed where no domain is given."""
+    """Sources of modes, with the preparation that was guessed where no domain is given.
+
+    Nonlinear laws hold for the field itself: they need a domain, and no anomalies.
+    """
     if domain is not None:
         return [domain], prepare
-    guessed, how = guess_source(data, prepare)
-    return [guessed, PATTERNS], how
+    guessed, how = guess_source(data, prepare, climate=is_linear and prepare is None)
+    return [guessed, *([PATTERNS] if is_linear else [])], how
 
 
 def _fields(
