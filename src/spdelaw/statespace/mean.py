@@ -221,7 +221,7 @@ def evaluate_restricted(
         pairs = executor.map(_evaluate_response, responses, *arguments)
     evaluations, shared = zip(*pairs, strict=True)
     paths = [block.paths for block in collapsed.facts]
-    evaluation, both = join_evaluations(paths, evaluations, collapsed.n_paths), sum(shared)
+    evaluation, both = join_evaluations(paths, list(evaluations), collapsed.n_paths), sum(shared)
     return evaluation._replace(
         log_likelihood=evaluation.log_likelihood + log / collapsed.n_paths,
         by_drift=evaluation.by_drift + through[0],
