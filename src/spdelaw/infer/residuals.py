@@ -21,7 +21,7 @@ from spdelaw.law.observations import (
 from spdelaw.law.prediction import smooth_modes_and_residual
 from spdelaw.law.residuals import AR1
 from spdelaw.processes import operators
-from spdelaw.processes.linear import Linear
+from spdelaw.processes.linear import SAME_STEP, Linear
 
 Array = np.ndarray
 
@@ -107,7 +107,9 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     values[:, HISTORY:] = np.nan
     std = None if data.std is None else data.std[path[:, None], rows]
     clocks = np.broadcast_to(data.times, data.values.shape[:2])[path[:, None], rows]
-    windows = data._replace(values=values, times=clocks, std=std)
+    clocks = clocks - clocks[:, :1]  # the law without its mean and forcing has no date
+    alike = np.ptp(clocks, axis=0).max() <= SAME_STEP * clocks[0, -1]
+    windows = data._replace(values=values, times=clocks[0] if alike else clocks, std=std)
     basis = modes_at(law, data.places)
     mean, variance, _ = smooth_modes_and_residual(
         law, windows, space._replace(initial=initial), data.places, (basis, basis)
