@@ -129,7 +129,7 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
             if any(d.test == "growth" for d in explained):
                 place, better_gain = better_state_noise(suite, observed, gain)
                 gain = better_gain if place else gain
-        elif all(d.test != "bend" for d in explained):
+        elif max(explained, key=lambda d: d.gain).test not in ("bend", "growth"):
             place = _growing_modes(law)
         if place:
             others = [d for d in causes if d not in explained]
