@@ -48,6 +48,7 @@ FEWEST_HELD_OUT = 10
 MODES_PER_VALUE = 1.0
 
 
+@checked()
 def fill(
     data: Any,
     domain: AbstractDomain | None = None,
