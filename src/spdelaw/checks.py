@@ -8,6 +8,7 @@ functions check one value: they return it, or raise `InputError`.
 from __future__ import annotations
 
 import builtins
+import difflib
 import functools
 import importlib
 import inspect
@@ -181,10 +182,13 @@ def non_negative(what: str, value: Any, error: type[InputError] = InputError) ->
 def one_of(
     what: str, value: Any, words: Sequence[str], error: type[InputError] = InputError
 ) -> str:
-    """One of the words; the message proposes the first."""
+    """One of the words; the message proposes the one that is closest, else the first."""
     if not isinstance(value, str) or value not in words:
-        expected = f"one of {tuple(words)}"
-        raise error(what, expected=expected, got=shown(value), fix=f"pass {what}={words[0]!r}")
+        text = value if isinstance(value, str) else ""
+        near = [word for word in words if text and word.startswith(text)]
+        near = near or difflib.get_close_matches(text, words, 1)
+        expected, fix = f"one of {tuple(words)}", f"pass {what}={(near or words)[0]!r}"
+        raise error(what, expected=expected, got=shown(value), fix=fix)
     return value
 
 
@@ -266,10 +270,14 @@ ADVICE: dict[str, tuple[type[InputError], str]] = {
     "forecast": (DataError, "pass what law.forecast(...) returns"),
     "reconstruction": (DataError, "pass what law.reconstruct(...) returns"),
 }
+#: Arguments by their earlier names, which still work.
+RENAMED = {"rest": "residual"}
 
 
 def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
+
+    Arguments of an earlier name (`RENAMED`) get the present one.
 
     Arrays are left to the contract of data, and what is annotated with ``Any`` to the function
     itself. A default need not be of its type. ``Annotated[float, POSITIVE]`` states a range that
@@ -303,6 +311,7 @@ def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
 
         @functools.wraps(target)
         def call(*args: Any, **words: Any) -> Any:
+            words = {RENAMED.get(name, name): value for name, value in words.items()}
             try:
                 given = signature.bind(*args, **words).arguments
             except TypeError:  # a missing or unknown argument, which Python names
