@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -27,6 +28,8 @@ UNITS = {
     "nanoseconds": "ns",
 }
 DEFAULT_UNIT = "days"
+#: Parts of a date in the order of its text.
+PARTS = ("year", "month", "day", "hour", "minute", "second")
 #: Units in which a float64 does not keep the nanosecond of a date.
 COARSE_UNITS = ("weeks", "days", "hours")
 _UNIT_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
@@ -111,7 +114,7 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     if " since " not in units:
         expected = "dates, or numbers with units such as 'days since 2006-04-16'"
         got = f"units {units!r}" if units else "numbers without units"
-        fix = "give the time coordinate dates: data.assign_coords(time=dates)"
+        fix = "give the time coordinate dates; if it counts lead times, pass anomalies='lead'"
         raise DataError("time", expected=expected, got=got, fix=fix)
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
@@ -144,7 +147,7 @@ def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
         values = _same_kind_of_date(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
-        expected, fix = f"dates like {origin}", "use one calendar for all times"
+        expected, fix = f"dates such as {origin}", "use one calendar for all times"
         raise DataError("time", expected=expected, got=f"{values.flat[0]!r}", fix=fix) from error
 
 
@@ -154,10 +157,11 @@ def _same_kind_of_date(values: np.ndarray, origin: Any) -> np.ndarray:
         return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
     if values.dtype.kind not in "MUT":
         return values
-    units = ("year", "month", "day", "hour", "minute", "second")
-    moments = values.astype("datetime64[s]").tolist()  # as dates in the calendar of the origin
-    parts = [{unit: getattr(moment, unit) for unit in units} for moment in moments]
-    return np.array([origin.replace(**part, microsecond=0) for part in parts])
+    texts = values.astype("datetime64[s]" if values.dtype.kind == "M" else str).astype(str)
+    first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    parts = [map(int, re.split("[-T: ]", text.strip())) for text in texts.ravel()]
+    dates = [origin.replace(**first | dict(zip(PARTS, part, strict=False))) for part in parts]
+    return np.array(dates).reshape(values.shape)
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:

@@ -117,17 +117,8 @@ def to_clock(law: Law, times: Any) -> Any:
     clock = law.info.get("time", {})
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
-    if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
-        times = _parse_dates(values)
-    return from_dates(times, clock) if has_dates(times) else times
-
-
-def _parse_dates(texts: np.ndarray) -> np.ndarray:
-    try:
-        return texts.astype("datetime64[ns]")
-    except ValueError as error:
-        expected, fix = "dates such as 2011-03-15, or numbers", 'pass times=["2011-03-15"]'
-        raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
+    is_text = dated and values.dtype.kind in "UT"  # such as "2011-03-15"
+    return from_dates(values, clock) if is_text or has_dates(times) else times
 
 
 def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
@@ -138,7 +129,7 @@ def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None
     if (times is None) == (steps is None):
         got = "neither" if times is None else "both"
         fix = "pass steps=6, or at= with the dates or numbers you want"
-        raise InputError("at", expected="either at or steps", got=got, fix=fix)
+        raise InputError("at", expected="either times or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))

@@ -285,7 +285,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     """The rows as fields, and a note about columns that were recognised by their names."""
     chosen = columns.completed(source)
     if chosen is None or chosen.time is None or chosen.value is None or not chosen.places:
-        raise columns_missing(source, f"spdelaw fit {source}")
+        raise columns_missing(source)
     roles = ", ".join(f"{role} = {name}" for role, name in chosen.named.items())
     notes = [] if chosen is columns else [f"columns are {roles}"]
     return from_table(source, **chosen.given).to_dataset(), notes
@@ -451,7 +451,7 @@ def _format(path: Path) -> ModuleType:
         if path.suffix.lower() in form.SUFFIXES:
             return form
     if is_table(path):
-        raise columns_missing(path, f"spdelaw fit {path}")
+        raise columns_missing(path)
     expected = f"a file {', '.join((*netcdf.SUFFIXES, *zarr.SUFFIXES))}"
     fix = "convert it to NetCDF with the program that wrote it, or to a table of columns (.csv)"
     raise FileError(str(path), expected=expected, got=f"the suffix {path.suffix!r}", fix=fix)

@@ -81,7 +81,7 @@ def _from_frame(frame: pd.DataFrame, columns: Columns) -> Any:
     frame = frame.reset_index(levels) if levels else frame
     chosen = columns.completed(frame)
     if chosen is None:
-        raise columns_missing(frame, "pass sl.from_table")
+        raise columns_missing(frame)
     return from_table(frame, **chosen.given)
 
 
