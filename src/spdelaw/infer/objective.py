@@ -641,10 +641,10 @@ def estimate(
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         near: takes the start as close to the maximum: Newton steps alone, if they get there.
-        rough: only a value to compare laws by, good to a fraction of a nat.
+        rough: only near the maximum, to a fraction of a nat, without curvature.
     """
     if posterior.metric is not None and not (near and polish):
-        posterior, optimum = _search_in_metric(posterior, polish)
+        posterior, optimum = _search_in_metric(posterior, polish, rough)
     elif near and polish:
         posterior, optimum = _newton_then_search(posterior)
     else:
@@ -669,7 +669,9 @@ def _columns_times_root(columns: Array, root: Array) -> Array:
     return out
 
 
-def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
+def _search_in_metric(
+    posterior: LogPosterior, polish: bool, rough: bool
+) -> tuple[LogPosterior, Optimum]:
     """Search in the metric, then polish in coordinates of their own.
 
     Of complete, noise-free data the moment estimates often are the maximum: then no search runs.
@@ -683,7 +685,7 @@ def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosteri
             return posterior, Optimum(x, value, np.diag(posterior.scale**-2.0), 1, np.nan)
     if not is_there:
         fast = posterior.measured()
-        near = maximise(fast, polish=False)
+        near = maximise(fast, polish=False, rough=rough)
         if not polish:
             return fast, near
         posterior = dataclasses.replace(posterior, base=fast.full(near.x))
@@ -732,8 +734,9 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 #     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
 
 
-#: Largest mean of a law relative to the data, and of a likelihood that has digits left.
-LARGEST_MEAN, FARTHEST_MEAN = 1e3, 1e6
+#: Largest mean of a law relative to the data: sums of squares around a larger one lose the digits
+#: that tell the noise, and a mean so far away is a trend.
+LARGEST_MEAN = 1e3
 
 
 def mean_coefficients(observed: Observed, n_modes: int) -> Array:
@@ -745,21 +748,17 @@ def mean_coefficients(observed: Observed, n_modes: int) -> Array:
 def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
-    ``estimate`` is the maximum of the restricted likelihood. Where nothing decays within the
-    record, a mean far away is a trend, and sums with so large a number in them have no digits left
-    for the likelihood: the mean is clipped at `LARGEST_MEAN` times the data. Without standard
-    errors the slopes of the mean by the other parameters stay zero.
+    ``estimate`` is the maximum of the restricted likelihood. Without standard errors the slopes of
+    the mean by the other parameters stay zero.
     """
     held = problem.hold_mean(estimate.full)
-    most = LARGEST_MEAN * float(np.abs(problem.mean_and_deviation).max())
-    value = np.clip(held.mean, -most, most)
-    space = with_mean(estimate.state_space, value, problem.anchored)
-    optimum, slopes = estimate.optimum, np.zeros((len(value), estimate.columns.shape[1]))
+    space = with_mean(estimate.state_space, held.mean, problem.anchored)
+    optimum, slopes = estimate.optimum, np.zeros((len(held.mean), estimate.columns.shape[1]))
     if len(optimum.mixed):
         root = _root_of_inverse(optimum, estimate.posterior.scale)
         slopes = held.covariance @ optimum.mixed @ root
     plain = float(problem.at_mean(space).log_likelihood.sum())
-    total = value + problem.centre
+    total = held.mean + problem.centre
 
     def at(space: StateSpace) -> tuple[Array, Array]:
         mean, covariance, _ = problem.mean_given(space)
@@ -791,6 +790,7 @@ class Objective(abc.ABC):
         centre: subtracted from the coefficients, (N,).
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
+        rough: a search ends near the maximum.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
         initial_is_open: whether the data select the initial state of a single path.
     """
@@ -801,6 +801,7 @@ class Objective(abc.ABC):
     centre: Array
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     polish: bool = True
+    rough: bool = False
     has_mean: bool = False
     initial_is_open: bool = False
 
@@ -818,8 +819,8 @@ class Objective(abc.ABC):
         return self.initial_is_open
 
     def quick(self) -> Self:
-        """The same around the mean of the data, held, and without standard errors."""
-        return dataclasses.replace(self, has_mean=False, polish=False)
+        """The same around the mean of the data, held, roughly and without standard errors."""
+        return dataclasses.replace(self, has_mean=False, polish=False, rough=True)
 
     def revised(self, fitted: Estimate) -> Self:
         """The objective with other decisions where a fit contradicts them; else this one."""
@@ -867,7 +868,7 @@ class Objective(abc.ABC):
     @functools.cached_property
     def farthest(self) -> float:
         """Mean beyond which there is no likelihood."""
-        return FARTHEST_MEAN * float(np.abs(self.mean_and_deviation).max())
+        return LARGEST_MEAN * float(np.abs(self.mean_and_deviation).max())
 
     @property
     def size(self) -> tuple[float, int, int]:

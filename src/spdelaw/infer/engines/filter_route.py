@@ -102,8 +102,9 @@ class FilterObjective(Objective):
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
             return highest(self)
-        warm = highest(dataclasses.replace(head, polish=True))
-        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
+        warm = highest(dataclasses.replace(head, polish=True, rough=False))
+        near = self.posterior().from_estimate(warm, share)
+        return estimate(near, polish=self.polish, rough=self.rough)
 
     def head(self) -> FilterObjective:
         """The objective of the first paths, and of a long record its first times."""
