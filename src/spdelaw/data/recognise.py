@@ -119,7 +119,7 @@ def _time_unit(raw: xr.Dataset, time: str) -> str | None:
 
 
 def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
-    """The only variable that is a field over time, or the one that was named."""
+    """The only variable that is a field over time, or the one that the user names."""
     names = [str(name) for name in dataset.data_vars]
     if variable is not None:
         if variable in names:

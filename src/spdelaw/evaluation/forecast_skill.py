@@ -379,7 +379,7 @@ def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> di
 
 ORIGINS = ("expanding", "rolling")
 RIVALS = (*SIMPLE, INVERSE)
-#: Names of spatial dims that are tried where no domain tells them.
+#: Names of spatial dims that are tried where no domain gives them.
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 

@@ -153,6 +153,9 @@ def forecast_command(
         parameter_draws: Number of draws of the parameters, whose uncertainty the standard deviation
             then includes; 20 are enough, 0 ignores it.
 
+    Shown first:
+        law, file, out, force, steps, until, times, origin, samples, places
+
     Examples:
         spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
         spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc

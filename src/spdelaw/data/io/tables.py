@@ -358,7 +358,7 @@ SAME_PLACE = 1e-6
 COLUMNS = "columns"
 #: Columns with the units of each value, in lower case; results are written with the first.
 UNITS_COLUMNS = ("units", "unit")
-#: Columns that are named in an error.
+#: Largest number of columns that an error lists.
 MAX_LISTED_COLUMNS = 8
 ATTRS = {
     "lon": {"units": "degrees_east", "standard_name": "longitude"},
@@ -406,7 +406,7 @@ class Columns(NamedTuple):
         return {k: self.given[k] for k in (*USUAL_NAMES, "value") if k in self.given}
 
     def completed(self, table: str | Path | pd.DataFrame) -> Columns | None:
-        """With the evident columns of a table where none is named; None without such columns."""
+        """With the evident columns of a table if none is stated; None without such columns."""
         if self.named:
             return self
         by_role = evident(table)

@@ -38,8 +38,8 @@ from spdelaw.processes.state_noise import STATE_NOISES
 # ---------- Advice from rejected tests: the cause, the remedy and its gain
 #
 # A mean makes errors with memory, curvature and coupling, so most alarms come together. The advice
-# with the largest gain comes first; of tests that see the same thing the one with the largest gain
-# is named. A remedy is one line that can be typed, and an option that the law's own model has.
+# with the largest gain comes first; of tests with the same cause only the one with the largest gain
+# counts. A remedy is one line that can be typed, and an option that the law's own model has.
 
 
 #: Share of the squared correlations from which on one pattern explains them.
