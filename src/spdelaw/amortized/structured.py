@@ -135,11 +135,11 @@ class AmortizedConfig(TrainingConfig):
         expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
         encoder: network, "mtan" (the paper's attention to reference times and GRU), "modes"
-            (estimates of the modes and attention over time), "grid" (convolutions in space, in one or two
-            dims, and attention over time) or "ode_rnn" (that of latent ODEs, Rubanova et al.
+            (estimates of the modes and attention over time), "grid" (convolutions in space, in one
+            or two dims, and attention over time) or "ode_rnn" (that of latent ODEs, Rubanova et al.
             2019). "modes" works on any domain, and on other points than those it was trained on;
-            its model has one observation variance for all points. "ode_rnn" has its published
-            size and uses neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
+            its model has one observation variance for all points. "ode_rnn" has its published size
+            and uses neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
         order: p, largest order of the decoder's Hermite polynomials in xi, for noise that depends
             on the state. With additive noise every order is the first.
         n_indices: most multi-indices of a decoder of higher order than the first; those of slow
