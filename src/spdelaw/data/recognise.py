@@ -444,11 +444,16 @@ def learned_with_climate(
     if not chooses or layout.preparation.is_affine or fields.chunks is not None:
         return prepared, fields, []
     advised = advised_anomalies(fields)
-    if advised is None:
+    if advised is None and not _is_dated_record(fields):
         return prepared, fields, []
-    word, reason = advised
+    word, reason = advised or ("mean", "it is a record with dates")
     how = dataclasses.replace(layout.preparation, anomalies=word)
     return *how.learned(raw, layout.dims), [f"anomalies {word}, because {reason}"]
+
+
+def _is_dated_record(fields: xr.DataArray) -> bool:
+    """Whether this is one record of nature, whose mean no modes represent."""
+    return fields.sizes["path"] == 1 and " since " in str(fields["time"].attrs.get("units", ""))
 
 
 def _dataset(data: Any) -> xr.Dataset:

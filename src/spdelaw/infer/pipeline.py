@@ -253,6 +253,8 @@ def fit(
     executor = as_executor(executor)
     record, raw, model, mean = _observe_source(source, engine, model, bootstrap, executor)
     observed = raw if mean is None else raw.less(mean)
+    if model.mean == "auto" and observed.prepared is not None and observed.prepared.how.anomalies:
+        model = dataclasses.replace(model, mean="zero")  # the climatology has it
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
