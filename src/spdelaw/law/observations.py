@@ -519,6 +519,9 @@ class ErrorsByMean(NamedTuple):
 
         Phi (1 - F) C^(1/2),    Phi (1 - F - h Lambda F) S Cov(x)^(1/2),    F = e^(-Lambda h).
 
+    The second is an expansion in small errors of x. In modes whose rates the data do not determine
+    it is limited to the size of the first.
+
     Attributes:
         by_lead: both side by side, (lead, M, N + free).
         which: lead of each path and time, (P, T).
@@ -544,7 +547,7 @@ class ErrorsByMean(NamedTuple):
         if "mean_slopes" in table:
             follows = table["mean_slopes"].values @ coordinate_root(table["covariance"].values)
             by_others = (left - leads[:, None, None] * drift @ factor) @ follows
-            by_mean = np.concatenate([by_mean, by_others], -1)
+            by_mean = np.concatenate([by_mean, _no_larger(by_others, by_mean)], -1)
         return cls(basis @ by_mean, which.reshape(ahead.shape))
 
     @property
@@ -556,6 +559,13 @@ class ErrorsByMean(NamedTuple):
         """One error of the mean in all forecasts; (P, T, M)."""
         z = generator.standard_normal(self.by_lead.shape[-1])
         return np.asarray((self.by_lead @ z)[self.which])
+
+
+def _no_larger(errors: Array, than: Array) -> Array:
+    """Errors (..., N, K) of each mode, scaled where their variance exceeds that of others."""
+    sizes = (np.linalg.norm(columns, axis=-1, keepdims=True) for columns in (errors, than))
+    size, largest = sizes
+    return errors * np.minimum(1.0, largest / np.where(size > 0, size, 1.0))
 
 
 def moments_dataset(
