@@ -7,6 +7,7 @@ they return it, or raise `InputError`.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import inspect
@@ -89,10 +90,12 @@ def _number(
 
 
 def one_of(what: str, value: Any, words: Sequence[str]) -> str:
-    """One of the words; the message proposes the first."""
+    """One of the words; the message proposes the one that is closest, else the first."""
     if not isinstance(value, str) or value not in words:
-        expected = f"one of {tuple(words)}"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={words[0]!r}")
+        near = [word for word in words if str(value) and word.startswith(str(value))]
+        near = near or difflib.get_close_matches(str(value), words, 1)
+        expected, fix = f"one of {tuple(words)}", f"pass {what}={(near or words)[0]!r}"
+        raise InputError(what, expected=expected, got=repr(value), fix=fix)
     return value
 
 
@@ -190,6 +193,8 @@ RANGES: dict[str, Rule] = {
                     positive),
     **dict.fromkeys(("observation_std", "scale"), non_negative),
 }  # fmt: skip
+#: Arguments by their earlier names, which still work.
+RENAMED = {"rest": "residual"}
 #: Errors of arguments that describe a domain, in every function.
 ERRORS: dict[str, type[InputError]] = {"domain": DomainError, "n_modes": DomainError}
 #: Fixes that no default value can give.
@@ -198,6 +203,8 @@ FIXES = {"domain": "pass domain=sl.Interval(0, 1)"}
 
 def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
+
+    Arguments of an earlier name (`RENAMED`) get the present one.
 
     Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
     the function itself. A default need not be of its type.
@@ -230,6 +237,7 @@ def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
 
         @functools.wraps(target)
         def call(*args: Any, **words: Any) -> Any:
+            words = {RENAMED.get(name, name): value for name, value in words.items()}
             try:
                 given = signature.bind(*args, **words).arguments
             except TypeError:  # a missing or unknown argument, which Python names

@@ -39,6 +39,8 @@ from spdelaw.law.law import Law
 Array = np.ndarray
 
 LAW, INVERSE = "law", "LIM"
+#: Types of arguments that the words of a trial repeat.
+PLAIN = (str, int, float, list, tuple)
 #: Default noise of each drift.
 NOISES = {"parametric": "parametric", "dense": "dense"}
 
@@ -89,11 +91,11 @@ class Trial(NamedTuple):
         return self._replace(settings=words)
 
     @property
-    def words(self) -> dict[str, str | int | float]:
-        """Arguments of `fit` that give this law, as far as they are words and numbers."""
+    def words(self) -> dict[str, Any]:
+        """Arguments of `fit` that give this law, as far as they are words, numbers and terms."""
         words = {"n_modes": self.n_modes, **self.settings}
         words = ({"domain": PATTERNS} if self.domain == PATTERNS else {}) | words
-        return {k: v for k, v in words.items() if isinstance(v, str | int | float) and v != "auto"}
+        return {k: v for k, v in words.items() if isinstance(v, PLAIN) and v != "auto"}
 
     @property
     def is_about_zero(self) -> bool:

@@ -21,7 +21,7 @@ from spdelaw.law.observations import (
 from spdelaw.law.prediction import smooth_modes_and_residual
 from spdelaw.law.residuals import AR1
 from spdelaw.processes import operators
-from spdelaw.processes.linear import Linear
+from spdelaw.processes.linear import SAME_STEP, Linear
 
 Array = np.ndarray
 
@@ -41,18 +41,18 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
     again, and leaves out nonlinear dynamics, whose smoother takes longer than their fit.
     """
     tests = isinstance(law.dynamics, Linear) and not observed.is_lazy
-    if model.rest == "white" or (model.rest == "auto" and not tests):
+    if model.residual == "white" or (model.residual == "auto" and not tests):
         return law
     n_paths, n_times = _tested(observed.n_paths, observed.times.shape[-1], len(observed.points))
     residuals, share = _residuals(law, observed.paths(slice(n_paths)).at_times(slice(n_times)))
-    decision = {"word": model.rest, **memory_test(residuals), "share": share}
-    if model.rest == "auto" and not (decision["found"] and share > ROUNDING_SHARE):
-        return law.with_info(rest=decision | {"answer": "white"})
+    decision = {"word": model.residual, **memory_test(residuals), "share": share}
+    if model.residual == "auto" and not (decision["found"] and share > ROUNDING_SHARE):
+        return law.with_info(residual=decision | {"answer": "white"})
     if residuals.shape[:2] != (observed.n_paths, observed.times.shape[-1]):
         residuals, _ = _residuals(law, observed)
     residual = AR1.fit(residuals, observed.times, model.known_variance)
-    law = law.with_info(rest=decision | {"answer": "memory"})
-    return dataclasses.replace(law, rest=residual)
+    law = law.with_info(residual=decision | {"answer": "memory"})
+    return dataclasses.replace(law, residual_memory=residual)
 
 
 # ---------- Spread of forecasts by lead
@@ -144,7 +144,9 @@ def _factors_by_lead(law: Law, observed: Observed) -> tuple[Array, Array] | None
     values[:, HISTORY:] = np.nan
     std = None if data.std is None else data.std[path[:, None], rows]
     clocks = np.broadcast_to(data.times, data.values.shape[:2])[path[:, None], rows]
-    windows = data._replace(values=values, times=clocks, std=std)
+    clocks = clocks - clocks[:, :1]  # the law without its mean and forcing has no date
+    alike = np.ptp(clocks, axis=0).max() <= SAME_STEP * clocks[0, -1]
+    windows = data._replace(values=values, times=clocks[0] if alike else clocks, std=std)
     basis = modes_at(law, data.places)
     mean, variance, _ = smooth_modes_and_residual(
         law, windows, space._replace(initial=initial), data.places, (basis, basis)

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.clock import to_dates
+from spdelaw.data.io.sources import is_labelled
 from spdelaw.data.observed import Observed
 from spdelaw.evaluation.checks.verdict import check_model
 from spdelaw.law.law import Law, register_accessor
@@ -53,7 +54,8 @@ class LawPlots:
 
     A notebook shows what a method returns as the figure.
 
-    Data go in as they are; fields and forecasts are shown in their units and dates.
+    Data have any form that `spdelaw.fit` takes, bare arrays with ``times=`` and ``points=``; fields
+    and forecasts are shown in their units and dates.
 
     Example:
         >>> import spdelaw as sl
@@ -79,39 +81,46 @@ class LawPlots:
         """Energy ``E c_n^2`` of each mode under the law at a time, the last one by default."""
         return displayed(plot_law_energy(self._law, time).axes[0])
 
-    def field(self, data: Any, path: int = 0) -> Panels:
+    def field(self, data: Any, path: int = 0, **adapter: Any) -> Panels:
         """One path observed, reconstructed, and the standard deviation; axes of the panels."""
-        law, observed = self._one_path(data, path)
+        law, observed = self._one_path(data, path, **adapter)
         figure = plot_reconstruction(_in_user_units(law, observed), law.reconstruct(observed))
         return Panels(figure.axes[:3])
 
     def forecast(
-        self, history: Any, times: Any = None, truth: Any = None, *, steps: int | None = None,
-        point: Any = None, path: int = 0, ax: Axes | None = None,
+        self, history: Any, at: Any = None, truth: Any = None, *, steps: int | None = None,
+        point: Any = None, path: int = 0, ax: Axes | None = None, times: Any = None,
+        **adapter: Any,
     ) -> Axes:  # fmt: skip
         """History and forecast of one path at one point, with 50 and 95 % bands.
 
-        In the units and dates of the data. ``times`` or ``steps`` as in `Law.forecast`. ``point``
-        in the order of the domain: x, (x, y) of a box whatever x and y are called, (lat, lon) of a
-        sphere; the nearest one is drawn.
+        In the units and dates of the data. ``at``, ``steps``, ``times`` and ``points`` as in
+        `Law.forecast`; a bare ``truth`` has the times ``at``. ``point`` in the order of the domain:
+        x, (x, y) of a box whatever x and y are called, (lat, lon) of a sphere; the nearest one is
+        drawn.
         """
-        law, observed = self._one_path(history, path)
-        later = forecast_times(law, observed.fields, times, steps)
+        if times is not None and at is None and is_labelled(history):
+            at, times = times, None
+        given = adapter | ({} if times is None else {"times": times})
+        law, observed = self._one_path(history, path, **given)
+        later = forecast_times(law, observed.fields, at, steps)
         clock = law.info.get("time", {})
         result = law.forecast(observed, to_dates(later, clock) if observed.dated else later)
-        happened = None if truth is None else _in_user_units(*self._one_path(truth, path))
+        if truth is not None and not is_labelled(truth):
+            given = adapter | {"times": later}
+        happened = None if truth is None else _in_user_units(*self._one_path(truth, path, **given))
         at = self._in_figure_order(point, space_names(result["mean"].isel(path=0)))
         before = _in_user_units(law, observed)
         figure = plot_forecast(before, result, happened, point=at, ax=ax)
         return displayed(figure.axes[0] if ax is None else ax)
 
-    def innovations(self, data: Any) -> Panels:
+    def innovations(self, data: Any, **adapter: Any) -> Panels:
         """Probabilities of the innovations of data, and their correlation in time."""
-        observed = subtract_mean_and_forcing(self._law, data)
+        observed = subtract_mean_and_forcing(self._law, self._law.observe(data, **adapter))
         check = check_model(self._law.without_preparation_and_mean, observed)
         return Panels(plot_innovations(check).axes[:2])
 
-    def _one_path(self, data: Any, path: int) -> tuple[Law, Observed]:
+    def _one_path(self, data: Any, path: int, **adapter: Any) -> tuple[Law, Observed]:
         """The law with the names of paths and times that figures use, and one path of the data.
 
         Times are dates where the clock of the law counts from one that a figure can draw.
@@ -121,7 +130,7 @@ class LawPlots:
         clock = law.info.get("time", {})
         dated = " since " in str(clock.get("units", ""))
         dated = dated and to_dates(law.times[:1], clock).dtype.kind == "M"
-        observed = law.observe(data).paths([path]).in_memory()
+        observed = law.observe(data, **adapter).paths([path]).in_memory()
         return law.with_info(labels=labels | {"coords": kept}), observed._replace(dated=dated)
 
     def _in_figure_order(self, point: Any, shown: tuple[str, ...]) -> Any:

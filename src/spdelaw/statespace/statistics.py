@@ -114,8 +114,9 @@ def pair_sums(c: Array, times: Array) -> PairSums:
 def _successive_steps(times: Array) -> tuple[Array, Array, Array, Array]:
     """Lengths and which each step has; pairs of lengths in a row and which each pair is."""
     lengths, which = distinct_steps(np.diff(times))
-    two, which_two = np.unique(np.stack([which[:-1], which[1:]], 1), axis=0, return_inverse=True)
-    return lengths, which, two, which_two.reshape(-1)
+    n = max(len(lengths), 1)
+    two, which_two = np.unique(n * which[:-1] + which[1:], return_inverse=True)
+    return lengths, which, np.stack(np.divmod(two, n), 1), which_two
 
 
 # ---------- Sufficient statistics of complete, noise-free paths

@@ -100,7 +100,7 @@ def _quick_fit(problem: P) -> tuple[P, Estimate]:
         if (np.abs(value) <= SETTLED_MEAN * np.sqrt(np.diag(covariance))).all():
             break
         problem, start = problem.shifted(np.clip(value, -most, most), quick.full)
-        quick = estimate(problem.quick().posterior(start), polish=False)
+        quick = estimate(problem.quick().posterior(start), polish=False, rough=True)
     return problem, quick
 
 
