@@ -93,10 +93,8 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
             f"{np.sqrt(factor.max()):.2g} times as large as the law predicts, most at a lead of "
             f"{ahead[factor.argmax()]:.3g}: forecast bands are scaled accordingly"
         )
-    factors = (climate * factor).tolist()
-    return law.with_info(
-        forecast_spread={"leads": ahead.tolist(), "factors": factors}, warnings=notes
-    )
+    spread = {"leads": ahead.tolist(), "factors": factor.tolist(), "climatology": climate}
+    return law.with_info(forecast_spread=spread, warnings=notes)
 
 
 def _climatology_factor(observed: Observed) -> float:

@@ -502,12 +502,22 @@ def times_ahead(has_values: Array, clock: Array, times: Any) -> Array:
 def spread_factors(law: Law, ahead: Array) -> Array | float:
     """Factors of the variance of values by the time since the last observed one; (P, T, 1).
 
-    The law has them by lead where its forecasts of its data had other errors than their variance.
+    The law has them by lead where its forecasts of its data had other errors than their variance,
+    and one at all leads for the climatology, which fits its data better than later times.
     """
     spread = law.info.get("forecast_spread")
     if spread is None:
         return 1.0
-    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *spread["factors"]])[..., None]
+    factors = spread.get("climatology", 1.0) * np.asarray(spread["factors"])
+    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *factors])[..., None]
+
+
+def for_training_data(law: Law) -> Law:
+    """The law for forecasts within its data, whose anomalies are those of their own climatology."""
+    spread = law.info.get("forecast_spread")
+    if spread is None:
+        return law
+    return law.with_info(forecast_spread={**spread, "climatology": 1.0})
 
 
 class ErrorsByMean(NamedTuple):
