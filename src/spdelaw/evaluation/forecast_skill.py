@@ -480,7 +480,7 @@ def skill(
 
 
 def _check_leads(leads: Any) -> tuple[int, ...]:
-    given = [leads] if np.ndim(leads) == 0 else list(leads)
+    given = list(leads) if np.iterable(leads) else [leads]
     if not given:
         raise InputError("leads", expected="steps ahead", got="none", fix="pass leads=(1, 3, 6)")
     return tuple(sorted({whole("leads", k, 1) for k in given}))

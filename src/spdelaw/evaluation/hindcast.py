@@ -335,16 +335,15 @@ def candidates(
 
 
 def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
-    if isinstance(n_modes, list | tuple) and n_modes:
-        return [whole("n_modes", n, 1) for n in n_modes]
-    if n_modes == "auto":
+    if isinstance(n_modes, str) and n_modes == "auto":
         points = int(np.prod(past.shape[2:]))
         most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
         return [n for n in MODE_COUNTS if n <= most] or [1]
-    if isinstance(n_modes, str | list | tuple):
+    counts = list(n_modes) if np.iterable(n_modes) else [n_modes]
+    if isinstance(n_modes, str) or not counts:
         expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
         raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
-    return [whole("n_modes", n_modes, 1)]
+    return [whole("n_modes", n, 1) for n in counts]
 
 
 def choose(

@@ -336,10 +336,10 @@ def _engine_and_model(
     if engine == "exact" and "dynamics" in words:
         engine = DynamicsEngine.name
     model_words = {name: words.pop(name) for name in WORDS if name in words}
-    is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
-    if is_semilinear and model is None and (words.get("terms", True) or not has_state_noise):
-        model_words = ASSUMED | model_words
-    return make_engine(engine, words), _model_from_words(model, model_words)
+    chosen = make_engine(engine, words)
+    if isinstance(chosen, SemilinearEngine) and (chosen.terms or not has_state_noise):
+        model_words = model_words if model is not None else ASSUMED | model_words
+    return chosen, _model_from_words(model, model_words)
 
 
 def _observe_source(

@@ -115,6 +115,8 @@ def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | No
 def to_clock(law: Law, times: Any) -> Any:
     """Dates as numbers on the clock of the law; anything else as it is."""
     clock = law.info.get("time", {})
+    if isinstance(times, xr.Dataset):
+        raise InputError("times", expected="times", got="a Dataset", fix="pass dataset['time']")
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
     if dated and values.dtype.kind in "UT":  # such as "2011-03-15"

@@ -182,6 +182,7 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
+    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
@@ -672,7 +673,10 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         sample = fields["sample"].transpose("draw", ...).drop_vars("draw", errors="ignore")
         draws = {f"sample_{i}": one for i, one in enumerate(sample)}
         fields = fields.drop_dims("draw").assign(draws)
-    rows = max(fields.values(), key=lambda one: one.ndim).dims
+    rows = max((one.dims for one in fields.values()), key=len, default=())
+    if not rows:
+        got, fix = "none", "pass fields, or what law.forecast(...) returns"
+        raise DataError("fields", expected="values over time and points", got=got, fix=fix)
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
     if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
         kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
