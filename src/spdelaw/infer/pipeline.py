@@ -567,7 +567,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
         return law
     law = law.with_info(preparation=prepared.how.in_words())
     if prepared.how.is_affine:
-        note = "climatology, trend and scale are treated as known: no interval includes their error"
+        note = "climatology, trend and scale are treated as known in the intervals of parameters"
         law = law.with_info(warnings=[*law.info.get("warnings", []), note])
     return dataclasses.replace(law, preparation=prepared)
 
