@@ -125,9 +125,9 @@ def independent_months(n_years, seed):
 
 @INDEPENDENT
 def test_the_leverage_of_a_climatology_widens_bands():
-    """Twelve means of three years: later anomalies have (1 - 1/3)^-2 times the mean square.
+    """Twelve means of three years: later anomalies have twice the mean square, (1 + h) / (1 - h).
 
-    Their variance is that of the values times 1 + 1/3, that of the anomalies 1 - 1/3.
+    The leverage h of a value is 1/3.
     """
     hits, monthly = [], sl.Preparation(anomalies="month")
     for seed in range(12):
@@ -135,7 +135,7 @@ def test_the_leverage_of_a_climatology_widens_bands():
         law = sl.fit(data[:36], sl.Interval(0, 5), 2, prepare=monthly, nuisance=0)
         ahead = law.forecast(data[:36], data.time.values[36:]).isel(path=0)
         hits.append((abs(data[36:] - ahead["mean"]) < 1.96 * ahead["std"]).values)
-    assert law.info["forecast_spread"]["climatology"] == pytest.approx((1 - 1 / 3) ** -2)
+    assert law.info["forecast_spread"]["climatology"] == pytest.approx(2.0)
     assert np.mean(hits) == pytest.approx(0.95, abs=0.03)
 
 

@@ -101,15 +101,16 @@ def _climatology_factor(observed: Observed) -> float:
     """Mean square of the anomalies of a later time, relative to that of the data.
 
     A climatology of K numbers for n values of a point has leverages of ``h = K / n`` on average:
-    the residual of a value that it was not learned from is ``1 / (1 - h)`` times as large.
+    of independent values with the variance s^2 the anomalies of the data have ``(1 - h) s^2``,
+    those of a later time ``(1 + h) s^2``.
     """
     prepared = observed.prepared
     if prepared is None or not (prepared.how.anomalies or prepared.how.detrend):
         return 1.0
     n_paths, n_times = observed.values.shape[:2]
     share = 1.0 if observed.survey is None else 1.0 - observed.survey.missing / observed.survey.size
-    leverage = len(prepared.coefficients) / max(n_paths * n_times * share, 1.0)
-    return float(1.0 - min(leverage, LARGEST_LEVERAGE)) ** -2
+    h = min(len(prepared.coefficients) / max(n_paths * n_times * share, 1.0), LARGEST_LEVERAGE)
+    return float((1.0 + h) / (1.0 - h))
 
 
 def _factors_by_lead(law: Law, observed: Observed) -> tuple[Array, Array] | None:
