@@ -182,9 +182,14 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
-    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
+    how |= to_the_last_digit()
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
+
+
+def to_the_last_digit() -> dict[str, str]:
+    """Option of `pandas.read_csv` without which pandas 2 rounds numbers; pandas 3 deprecates it."""
+    return {} if int(pd.__version__.split(".")[0]) > 2 else {"float_precision": "round_trip"}
 
 
 def require_parquet(path: Path) -> None:
