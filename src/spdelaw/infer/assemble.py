@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from spdelaw.data.observed import Observed
+from spdelaw.data.quality import ends
 from spdelaw.errors import IdentifiabilityWarning
 from spdelaw.infer.model import Model
 from spdelaw.infer.optimise import Estimate, Fit
@@ -411,7 +412,8 @@ def _far_mean_message(estimate: Estimate, observed: Observed) -> str | None:
     if estimate.mean is None or observed.is_lazy:
         return None
     mean = observed.basis(len(estimate.mean.value)) @ estimate.mean.value
-    ratio = float(np.abs(mean).max() / np.nanmax(np.abs(observed.values)))
+    low, high = ends(observed.values) if observed.reading is None else observed.reading[:2]
+    ratio = float(np.abs(mean).max()) / max(abs(low), abs(high))
     if ratio < FARTHEST_MEAN:
         return None
     return (

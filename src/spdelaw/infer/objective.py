@@ -641,10 +641,10 @@ def estimate(
         posterior: what to maximise.
         polish: False leaves out curvature and the check of convergence.
         near: takes the start as close to the maximum: Newton steps alone, if they get there.
-        rough: only a value to compare laws by, good to a fraction of a nat.
+        rough: only near the maximum, to a fraction of a nat, without curvature.
     """
     if posterior.metric is not None and not (near and polish):
-        posterior, optimum = _search_in_metric(posterior, polish)
+        posterior, optimum = _search_in_metric(posterior, polish, rough)
     elif near and polish:
         posterior, optimum = _newton_then_search(posterior)
     else:
@@ -669,7 +669,9 @@ def _columns_times_root(columns: Array, root: Array) -> Array:
     return out
 
 
-def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosterior, Optimum]:
+def _search_in_metric(
+    posterior: LogPosterior, polish: bool, rough: bool
+) -> tuple[LogPosterior, Optimum]:
     """Search in the metric, then polish in coordinates of their own.
 
     Of complete, noise-free data the moment estimates often are the maximum: then no search runs.
@@ -683,7 +685,7 @@ def _search_in_metric(posterior: LogPosterior, polish: bool) -> tuple[LogPosteri
             return posterior, Optimum(x, value, np.diag(posterior.scale**-2.0), 1, np.nan)
     if not is_there:
         fast = posterior.measured()
-        near = maximise(fast, polish=False)
+        near = maximise(fast, polish=False, rough=rough)
         if not polish:
             return fast, near
         posterior = dataclasses.replace(posterior, base=fast.full(near.x))
@@ -788,6 +790,7 @@ class Objective(abc.ABC):
         centre: subtracted from the coefficients, (N,).
         decisions: by what they are about.
         polish: False leaves out curvature and standard errors.
+        rough: a search ends near the maximum.
         has_mean: whether the law has a mean; the likelihood is then the restricted one.
         initial_is_open: whether the data select the initial state of a single path.
     """
@@ -798,6 +801,7 @@ class Objective(abc.ABC):
     centre: Array
     decisions: dict[str, Decision] = dataclasses.field(default_factory=dict)
     polish: bool = True
+    rough: bool = False
     has_mean: bool = False
     initial_is_open: bool = False
 
@@ -815,8 +819,8 @@ class Objective(abc.ABC):
         return self.initial_is_open
 
     def quick(self) -> Self:
-        """The same around the mean of the data, held, and without standard errors."""
-        return dataclasses.replace(self, has_mean=False, polish=False)
+        """The same around the mean of the data, held, roughly and without standard errors."""
+        return dataclasses.replace(self, has_mean=False, polish=False, rough=True)
 
     def revised(self, fitted: Estimate) -> Self:
         """The objective with other decisions where a fit contradicts them; else this one."""

@@ -344,7 +344,7 @@ LIMITED_MEMORY, MEMORY_STEPS = 150, 60
 #: Ratio of standard errors to rough ones below which the latter are too large for differences.
 COARSE_RATIO = 0.2
 #: Slopes, in log-likelihood per rough standard error, at which a search and a rough one end.
-SEARCH_SLOPE, ROUGH_SLOPE = 1e-4, 0.01
+SEARCH_SLOPE, ROUGH_SLOPE = 1e-4, 1e-3
 #: Rough seconds of one evaluation above which the work is bounded.
 SLOW = 5e-3
 #: Bounds for slow evaluations: rough seconds of one maximisation, and of differences for curvature.
@@ -463,12 +463,10 @@ def maximise(
         return information
 
     x = np.zeros(len(scale))
-    if rough:
-        x, value = _quasi_newton(counted, x, scale, ROUGH_SLOPE)
-        polish = False
-    elif search:
-        x, value, scale = _search(counted, x, scale, curvature)
-    if not polish:
+    if search:
+        slope = ROUGH_SLOPE if rough else SEARCH_SLOPE
+        x, value, scale = _search(counted, x, scale, curvature, slope)
+    if rough or not polish:
         flat = np.diag(1.0 / scale**2)
         return Optimum(x, value, flat, counted.calls, np.nan)
     for rounds_left in reversed(range(SEARCH_ROUNDS if search else 1)):
@@ -526,10 +524,10 @@ class Counted:
 
 
 def _search(
-    objective: Counted, x: Array, scale: Array, curvature: Curvature
+    objective: Counted, x: Array, scale: Array, curvature: Curvature, slope: float = SEARCH_SLOPE
 ) -> tuple[Array, float, Array]:
     """Point near the maximum, its value, and the scale of the curvature around it."""
-    x, value = _quasi_newton(objective, x, scale)
+    x, value = _quasi_newton(objective, x, scale, slope)
     if not abs(value) < NO_LIKELIHOOD:
         expected, got = "a likelihood to start from", "none that is finite"
         raise ConvergenceError("fit", expected=expected, got=got, fix=ADVICE)
@@ -540,12 +538,12 @@ def _search(
             break
         information = curvature(x, scale)
         scale = 1.0 / np.sqrt(np.fmax(np.abs(np.diag(information)), 0.1))  # not NaN
-        x, value = _quasi_newton(objective, x, scale)
+        x, value = _quasi_newton(objective, x, scale, slope)
     return x, value, scale
 
 
 def _quasi_newton(
-    objective: Counted, start: Array, scale: Array, slope: float = SEARCH_SLOPE
+    objective: Counted, start: Array, scale: Array, slope: float
 ) -> tuple[Array, float]:
     """Highest point and its value; the methods work in units of ``scale``."""
 

@@ -115,7 +115,7 @@ def highest(problem: FilterObjective) -> Estimate:
     best = max(posteriors, key=LogPosterior.start_value)
     annealed = _usable_posteriors(problem, annealed_starts(problem, best))
     best = max([best, *annealed], key=LogPosterior.start_value)
-    return estimate(best, polish=problem.polish)
+    return estimate(best, polish=problem.polish, rough=problem.rough)
 
 
 def _usable_posteriors(problem: FilterObjective, starts: Iterable[Array]) -> list[LogPosterior]:

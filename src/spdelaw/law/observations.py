@@ -99,14 +99,16 @@ def _labelled_response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
 def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | None:
     """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at times (T,) or (P, T) and points.
 
-    With the part of a known mean outside the modes, alone (M,), with the others
-    (..., T, M). None without any of these.
+    With the part of a known mean outside the modes. A mean alone is (M,), a response (..., T, M).
+    None without any of these.
     """
     dynamics, offset = law.dynamics, law.offset
     if offset is not None:  # zero where the data were not, so that the modes alone have it
         offset = np.append(offset, 0.0)[same_points(law.points, points)]
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
         return offset
+    if dynamics.forcing is None:
+        times = np.array(dynamics.origin)  # a mean is the same at all times
     when = np.where(np.isnan(times), dynamics.origin, times)  # padding of shorter paths
     basis = law.domain.eigenfunctions(points, dynamics.n_modes)
     return dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
@@ -115,6 +117,8 @@ def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | No
 def to_clock(law: Law, times: Any) -> Any:
     """Dates as numbers on the clock of the law; anything else as it is."""
     clock = law.info.get("time", {})
+    if isinstance(times, xr.Dataset):
+        raise InputError("times", expected="times", got="a Dataset", fix="pass dataset['time']")
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
     if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
@@ -137,15 +141,15 @@ def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None
     """
     if (times is None) == (steps is None):
         got = "neither" if times is None else "both"
-        fix = "pass steps=6, or times= with the dates or numbers you want"
-        raise InputError("times", expected="either times or steps", got=got, fix=fix)
+        fix = "pass steps=6, or at= with the dates or numbers you want"
+        raise InputError("at", expected="either at or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))
         if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
             expected = "dates, or a list of numbers on the clock of the data"
             fix = f"pass steps={times:g} for the next {times:g} times"
-            raise InputError("times", expected=expected, got=f"{times}", fix=fix)
+            raise InputError("at", expected=expected, got=f"{times}", fix=fix)
         return to_clock(law, times)
     return next_times(law, fields, whole("steps", steps, 1))
 
@@ -224,12 +228,18 @@ def smooth_fields(
     products: Products | None = None,
     n_samples: int = 0,
     generator: Any = None,
+    *,
+    has_variance: bool = True,
 ) -> FieldMoments:
-    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it."""
+    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it.
+
+    Variances take most of the time; without ``has_variance`` there are none.
+    """
     linear = isinstance(space.dynamics, Linear)
     smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
     shape = (len(values), values.shape[1], len(out_basis))
-    moments = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
+    variance = np.empty(shape if has_variance else 0)
+    moments = FieldMoments(np.empty(shape), variance, np.empty((n_samples, *shape)))
     for block in batches(values, times, basis, weights, products, fitted=not linear):
         write_moments(smooth(block, space), out_basis, block.paths, *moments[:2])
         if n_samples:
@@ -241,7 +251,7 @@ def smooth_fields(
 def write_moments(
     states: Smoothed, basis: Array, paths: Array, mean: Array, variance: Array
 ) -> None:
-    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, (P, T, M) each.
+    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, if any, (P, T, M) each.
 
     ``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` with a symmetric C: a product with the table of
     pairs ``i >= j`` does half the work of ``Phi C Phi'``, all of it in one call of BLAS. Few points
@@ -249,6 +259,8 @@ def write_moments(
     """
     for p, path in enumerate(paths):
         np.matmul(states.mean[..., p], basis.T, out=mean[path])
+    if not variance.size:
+        return
     covariance, n = states.covariance, basis.shape[1]
     i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
     rows = covariance[:, i, j] if covariance.ndim == 4 else covariance

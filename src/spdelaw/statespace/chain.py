@@ -397,11 +397,11 @@ def moments_backward(
 
     ``Cov_t = V + V D' Cov_{t+1} D V``. The last time has no following one, and no cross-covariance.
     """
-    mean, covariance = apply(inverse[-1], vectors[-1]), inverse[-1]
+    mean, covariance = _apply_columns(inverse[-1], vectors[-1]), inverse[-1]
     yield len(inverse) - 1, mean, covariance, None
     for t in range(len(inverse) - 2, -1, -1):
         back = transpose(prior.coupling_after(t))
-        mean = apply(inverse[t], vectors[t] + apply(back, mean))
+        mean = _apply_columns(inverse[t], vectors[t] + _apply_columns(back, mean))
         gain = multiply(inverse[t], back)
         cross = multiply(gain, covariance)
         covariance = multiply(cross, transpose(gain)) + inverse[t]

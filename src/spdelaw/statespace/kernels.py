@@ -176,43 +176,6 @@ def _backward_paths(
 
 
 @compiled
-def _solve_lanes(gram: Array, vector: Array, prior_diagonal: Array, d: Array) -> tuple:
-    n_times, n, _, batch = gram.shape
-    mean, variance = np.empty((n_times, n, batch)), np.empty((n_times, n, batch))
-    lag, first_covariance = np.empty((n_times - 1, n, batch)), np.empty((n, n, batch))
-    log_determinant = np.zeros(batch)
-    for first in range(0, batch, LANES):
-        last = min(first + LANES, batch)
-        inverse = np.empty((n_times, n, n, last - first))
-        covariance = np.empty((n, n, last - first))
-        vectors = vector[:, :, first:last].copy()
-        _forward_paths(
-            gram, prior_diagonal, d, first, inverse, vectors, log_determinant[first:last]
-        )
-        _backward_paths(d, first, inverse, vectors, covariance, mean, variance, lag)
-        first_covariance[:, :, first:last] = covariance
-    return mean, variance, lag, first_covariance, log_determinant
-
-
-def solve_paths(
-    gram: Array, vector: Array, prior_diagonal: Array, d: Array
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Posterior of a chain whose paths each have a Gram matrix of their own.
-
-    Args:
-        gram: ``G_t``, (T, N, N, B).
-        vector: ``b_t``, the pull of the initial mean included, (T, N, B).
-        prior_diagonal: diagonal of the prior precision's diagonal blocks, (T, N, 1 or B).
-        d: minus the diagonal of its off-diagonal blocks, (T - 1, N, 1 or B).
-
-    Returns:
-        Means and variances (T, N, B), lag covariances (T - 1, N, B), ``Cov(c_1 | y)``
-        (N, N, B) and ``log |S|`` (B,).
-    """
-    return _solve_lanes(*map(np.ascontiguousarray, (gram, vector, prior_diagonal, d)))
-
-
-@compiled
 def _carry_columns(d: Array, first: int, inverse: Array, columns: Array) -> None:
     """Elimination and back substitution of several right-hand sides, in place."""
     n_times, n, n_columns, lanes = columns.shape
@@ -251,26 +214,48 @@ def _multiply(a: Array, x: Array, out: Array) -> None:
 
 
 @compiled
-def _solve_column_lanes(gram: Array, sides: Array, prior_diagonal: Array, d: Array) -> Array:
+def _solve_lanes(gram: Array, sides: Array, prior_diagonal: Array, d: Array) -> tuple:
     n_times, n, _, batch = gram.shape
-    out, logs = np.empty(sides.shape), np.zeros(batch)
+    mean, variance = np.empty((n_times, n, batch)), np.empty((n_times, n, batch))
+    lag, first_covariance = np.empty((n_times - 1, n, batch)), np.empty((n, n, batch))
+    log_determinant, solution = np.zeros(batch), np.empty(sides.shape)
     for first in range(0, batch, LANES):
         last = min(first + LANES, batch)
         inverse = np.empty((n_times, n, n, last - first))
-        unused = np.zeros((n_times, n, last - first))
-        _forward_paths(gram, prior_diagonal, d, first, inverse, unused, logs[first:last])
-        columns = sides[..., first:last].copy()
-        _carry_columns(d, first, inverse, columns)
-        out[..., first:last] = columns
-    return out
+        covariance = np.empty((n, n, last - first))
+        vectors = sides[:, :, 0, first:last].copy()
+        _forward_paths(
+            gram, prior_diagonal, d, first, inverse, vectors, log_determinant[first:last]
+        )
+        if sides.shape[2] > 1:
+            columns = sides[:, :, 1:, first:last].copy()
+            _carry_columns(d, first, inverse, columns)
+            solution[:, :, 1:, first:last] = columns
+        _backward_paths(d, first, inverse, vectors, covariance, mean, variance, lag)
+        first_covariance[:, :, first:last] = covariance
+    solution[:, :, 0] = mean
+    return solution, variance, lag, first_covariance, log_determinant
 
 
-def solve_columns(gram: Array, sides: Array, prior_diagonal: Array, d: Array) -> Array:
-    """Solutions of the same chains for several right-hand sides of each path, (T, N, C, B).
+def solve_paths(
+    gram: Array, vector: Array, prior_diagonal: Array, d: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Posterior of a chain whose paths each have a Gram matrix of their own.
 
-    Arguments as of `solve_paths`.
+    Args:
+        gram: ``G_t``, (T, N, N, B).
+        vector: ``b_t``, the pull of the initial mean included, (T, N, B), or with further
+            right-hand sides, (T, N, C, B).
+        prior_diagonal: diagonal of the prior precision's diagonal blocks, (T, N, 1 or B).
+        d: minus the diagonal of its off-diagonal blocks, (T - 1, N, 1 or B).
+
+    Returns:
+        Solutions like the vector, variances (T, N, B), lag covariances (T - 1, N, B),
+        ``Cov(c_1 | y)`` (N, N, B) and ``log |S|`` (B,).
     """
-    return _solve_column_lanes(*map(np.ascontiguousarray, (gram, sides, prior_diagonal, d)))
+    sides = vector.reshape(*gram.shape[:2], -1, gram.shape[-1])
+    mean, *moments = _solve_lanes(*map(np.ascontiguousarray, (gram, sides, prior_diagonal, d)))
+    return mean.reshape(vector.shape), *moments
 
 
 # ---------- Block tridiagonal system of one chain

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.data.executors import LocalExecutor
+from spdelaw.data.executors import Executor, LocalExecutor
 from spdelaw.processes import operators
 from spdelaw.statespace.blocks import (
     apply,
@@ -78,16 +80,21 @@ def evaluate_likelihood(
     ``use_misfit=False`` is the likelihood of the collapsed estimates alone: the residual outside
     the modes, be it noise or further modes, then carries no information on the noise.
     """
-    if threads > 1 and len(collapsed.blocks) > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            evaluations = LocalExecutor(pool.map).map(
-                evaluate_block, collapsed.blocks, state_space, use_misfit
-            )
-    else:
-        evaluations = collapsed.map(evaluate_block, state_space, use_misfit)
+    with executor_of(collapsed, threads) as executor:
+        evaluations = executor.map(evaluate_block, collapsed.blocks, state_space, use_misfit)
     return join_evaluations(
         [block.paths for block in collapsed.facts], evaluations, collapsed.n_paths
     )
+
+
+@contextlib.contextmanager
+def executor_of(collapsed: Collapsed, threads: int) -> Iterator[Executor]:
+    """Where the blocks are, or several threads for several blocks."""
+    if threads > 1 and len(collapsed.blocks) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            yield LocalExecutor(pool.map)
+    else:
+        yield collapsed.executor
 
 
 def join_evaluations(paths: list[Array], evaluations: list[Evaluation], n_paths: int) -> Evaluation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,23 +20,25 @@ from spdelaw.statespace.blocks import (
     transpose,
 )
 from spdelaw.statespace.chain import (
-    Chain,
     Prior,
     StateSpace,
     chain_of,
     gradients,
     grouped,
+    log_likelihood,
 )
 from spdelaw.statespace.collapse import Block, Collapsed
 from spdelaw.statespace.likelihood import (
     Evaluation,
-    evaluate_likelihood,
+    executor_of,
+    join_evaluations,
+    score,
 )
 from spdelaw.statespace.posterior import (
+    Posterior,
     is_shared,
     over_paths,
-    solve_columns,
-    solve_shared,
+    posterior,
     squares_of,
 )
 from spdelaw.statespace.statistics import Statistics, evaluate_statistics
@@ -61,6 +63,7 @@ class Response(NamedTuple):
 
     Attributes:
         block: the paths, less the response to a forcing.
+        posterior: of the free states where the mean is zero.
         slope: ``K``, (T, N, N, B), or (T, N, B) where all blocks are diagonal; fixed first states
             included.
         information, gradient: of the mean at zero, (N, N) and (N,).
@@ -69,6 +72,7 @@ class Response(NamedTuple):
     """
 
     block: Block
+    posterior: Posterior
     slope: Array
     information: Array
     gradient: Array
@@ -82,30 +86,54 @@ class Response(NamedTuple):
         return slope if self.carry is None else add(slope, -self.carry)
 
 
-def response_of(block: Block, state_space: StateSpace, anchored: bool) -> Response:
+def response_of(forced: Block, state_space: StateSpace, anchored: bool) -> Response:
     """The response of a block."""
-    chain = chain_of(block, state_space)
-    how = state_space, anchored, chain[1].ndim == 3 and chain[3].precision.ndim == 2
-    return _response(_with_slopes(chain, *how), *how)
+    block, gram, vector, prior = chain_of(forced, state_space)
+    r, n_fixed, n_paths = float(state_space.observation_variance), prior.n_fixed, len(block.paths)
+    carry, apart = _anchored_carry(prior, anchored), gram.ndim == 3 and prior.precision.ndim == 2
+    columns = _columns(gram, prior, carry, r, apart, vector.shape[-1])
+    post = posterior(gram, vector, prior.scaled(r), n_paths, columns).scaled(r)
+    slope = post.columns if post.columns.ndim == 4 else post.columns[..., None]
+    slope, state = slope[:, :, 0] if apart else slope, post.mean
+    start_pull = apply(prior.precision, state[0] - prior.mean)
+    if n_fixed:
+        fixed = np.zeros_like(slope[:1])
+        if carry is not None:  # the deviation of an anchored start follows the mean
+            fixed += 1.0 if apart else np.eye(slope.shape[1])[..., None]
+        slope = np.concatenate([fixed, slope])
+        first = np.broadcast_to(state_space.initial.mean[:, None] * block.unit, state.shape[1:])
+        state = np.concatenate([first[None], state])
+    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
+    information = _information(block.gram, slope, n_paths) / r
+    response = Response(block, post, slope, information, pull.sum((0, 2)), prior, carry)
+    if carry is None:
+        return response
+    back = apply(transpose(carry), start_pull) * block.unit
+    # A' W (A - K) of the first free state, with A what its prior follows
+    start_information = multiply(multiply(transpose(carry), prior.precision), -response.first)
+    at_start = operators.as_matrix(over_paths(start_information, n_paths))
+    return response._replace(
+        information=information + 0.5 * (at_start + at_start.T),
+        gradient=pull[n_fixed:].sum((0, 2)) - back.sum(-1),
+    )
 
 
-def _with_slopes(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Chain:
-    """The chain with the columns of ``G`` and the slope of the start in m as right-hand sides.
+def _columns(
+    gram: Array, prior: Prior, carry: Array | None, r: float, apart: bool, n_paths: int
+) -> Array:
+    """The columns of ``G`` and the slope of the start in m, as further right-hand sides.
 
-    One where all blocks are diagonal, else N: beside the data, (T, N, P + C), or with those of each
-    path where paths differ, (T, N, 1 + C, P).
+    One where all blocks are diagonal, else N: (T, N, C), or (T, N, C, P) where paths differ.
     """
-    block, gram, vector, prior = chain
     columns = gram[:, :, None] if apart else in_full(gram)
-    if (carry := _anchored_carry(prior, anchored)) is not None:
-        extra = state_space.observation_variance * multiply(prior.precision, carry)
+    if carry is not None:
+        extra = r * multiply(prior.precision, carry)
         first = columns[0] + (extra[:, None] if apart else as_matrix(extra))
         later = np.broadcast_to(columns[1:], (*columns[1:].shape[:-1], first.shape[-1]))
         columns = np.concatenate([first[None], later])
     if is_shared(gram, prior):
-        return block, gram, np.concatenate([vector, columns[..., 0]], axis=-1), prior
-    every = np.broadcast_to(columns, (*columns.shape[:-1], vector.shape[-1]))
-    return block, gram, np.concatenate([vector[:, :, None], every], axis=2), prior
+        return columns[..., 0]
+    return np.broadcast_to(columns, (*columns.shape[:-1], n_paths))
 
 
 def _anchored_carry(prior: Prior, anchored: bool) -> Array | None:
@@ -119,44 +147,6 @@ def _anchored_carry(prior: Prior, anchored: bool) -> Array | None:
         return prior.factor[..., prior.which[0]]
     one = np.ones((len(prior.mean), 1))
     return one if prior.precision.ndim == 2 else as_matrix(one)
-
-
-def _response(chain: Chain, state_space: StateSpace, anchored: bool, apart: bool) -> Response:
-    """The response from a chain with slopes: ``K``, ``u_bar``, and what follows from them."""
-    block, gram, sides, prior = chain
-    n_fixed, n_paths, n_columns = prior.n_fixed, len(block.paths), block.estimate.shape[-1]
-    r, carry = float(state_space.observation_variance), _anchored_carry(prior, anchored)
-    scaled = prior.scaled(r)
-    if is_shared(gram, prior) and (gram.ndim == 4 or prior.precision.ndim == 3):
-        solution = solve_shared(gram, sides, scaled, crosses=False).mean
-    else:
-        solution = solve_columns(gram, sides, scaled)
-    if solution.ndim == 4:
-        slope, state = solution[:, :, 1:], solution[:, :, 0]
-    else:
-        slope, state = solution[..., n_columns:, None], solution[..., :n_columns]
-    slope = slope[:, :, 0] if apart else slope
-    start_pull = apply(prior.precision, state[0] - prior.mean)
-    if n_fixed:
-        fixed = np.zeros_like(slope[:1])
-        if carry is not None:  # the deviation of an anchored start follows the mean
-            fixed += 1.0 if apart else np.eye(slope.shape[1])[..., None]
-        slope = np.concatenate([fixed, slope])
-        first = np.broadcast_to(state_space.initial.mean[:, None] * block.unit, state.shape[1:])
-        state = np.concatenate([first[None], state])
-    pull = apply_gram(block.gram, block.estimate - state) / r * block.unit
-    information = _information(block.gram, slope, n_paths) / r
-    response = Response(block, slope, information, pull.sum((0, 2)), prior, carry)
-    if carry is None:
-        return response
-    back = apply(transpose(carry), start_pull) * block.unit
-    # A' W (A - K) of the first free state, with A what its prior follows
-    start_information = multiply(multiply(transpose(carry), prior.precision), -response.first)
-    at_start = operators.as_matrix(over_paths(start_information, n_paths))
-    return response._replace(
-        information=information + 0.5 * (at_start + at_start.T),
-        gradient=pull[n_fixed:].sum((0, 2)) - back.sum(-1),
-    )
 
 
 def _information(gram: Array, slope: Array, n_paths: int) -> Array:
@@ -226,20 +216,17 @@ def evaluate_restricted(
     mean, covariance, flat = solve_mean(information, gradient)
     _check_distance(mean, farthest)
     log, spread, *through = volume(bare.linear, information, (covariance, flat), anchored)
-    at = with_mean(state_space, mean, anchored)
-    evaluation = evaluate_likelihood(collapsed, at, use_misfit=use_misfit, threads=threads)
-    added = collapsed.executor.map(_spread_gradients, responses, bare, spread)
-    total: list[Any] = [sum(terms) for terms in zip(*added, strict=True)]
-    by_drift, by_noise, by_season, by_initial, by_r, shared = total
+    arguments = bare, mean, spread, anchored, use_misfit
+    with executor_of(collapsed, threads) as executor:
+        pairs = executor.map(_evaluate_response, responses, *arguments)
+    evaluations, shared = zip(*pairs, strict=True)
+    paths = [block.paths for block in collapsed.facts]
+    evaluation, both = join_evaluations(paths, list(evaluations), collapsed.n_paths), sum(shared)
     return evaluation._replace(
         log_likelihood=evaluation.log_likelihood + log / collapsed.n_paths,
-        by_drift=evaluation.by_drift + by_drift + through[0],
-        by_noise=evaluation.by_noise + by_noise + through[1],
-        by_season=evaluation.by_season + by_season,
-        by_initial_covariance=evaluation.by_initial_covariance + by_initial,
-        by_observation_variance=evaluation.by_observation_variance + by_r,
-        initial_information=evaluation.initial_information - shared @ covariance @ shared.T,
-        by_mean=np.zeros(1),
+        by_drift=evaluation.by_drift + through[0],
+        by_noise=evaluation.by_noise + through[1],
+        initial_information=evaluation.initial_information - both @ covariance @ both.T,
     )
 
 
@@ -277,44 +264,67 @@ def _response_terms(response: Response) -> tuple[Array, Array]:
     return response.information, response.gradient
 
 
-# -- share of the spread of the mean in the score ----------------------------------------------
-def _spread_gradients(
-    response: Response, state_space: StateSpace, covariance: Array
-) -> tuple[Any, ...]:
-    """By drift, noise, season, initial covariance and r, of the response of a block.
+# -- likelihood around the mean, and the share of its spread in the score --------------------------
+def _evaluate_response(
+    response: Response,
+    bare: StateSpace,
+    mean: Array,
+    spread: Array,
+    anchored: bool,
+    use_misfit: bool,
+) -> tuple[Evaluation, Array]:
+    """Likelihood and score of a block around the mean, and what m shares with the start, (N, N).
 
-    Last, what m shares with the start, (N, N).
+    The posterior of the deviations is that of a mean of zero, moved by ``-K m``.
     """
-    block = response.block
-    dynamics, prior, r = state_space.linear, response.prior, float(state_space.observation_variance)
-    n_paths = len(block.paths)
+    block, prior, post = response.block, response.prior, response.posterior
+    unit_mean, follows = mean[:, None] * block.unit, response.slope[prior.n_fixed :]
+    moved = follows * mean[:, None] if follows.ndim == 3 else np.moveaxis(follows, 3, 1) @ mean
+    if follows.ndim == 4:
+        moved = np.swapaxes(moved, 1, 2)
+    prior_mean = prior.mean
+    if response.carry is not None:
+        prior_mean = prior_mean - apply(response.carry, unit_mean)
+    evaluation = score(
+        block._replace(estimate=block.estimate - unit_mean),
+        bare._replace(initial=with_mean(bare, mean, anchored).initial),
+        prior._replace(mean=prior_mean),
+        post._replace(mean=post.mean - moved * block.unit),
+        use_misfit,
+    )
+    r = float(bare.observation_variance)
+    return _with_spread(evaluation, response, spread, r), _shared_information(response, r)
+
+
+def _with_spread(evaluation: Evaluation, response: Response, spread: Array, r: float) -> Evaluation:
+    """The evaluation with the share of a spread S of the mean in the score.
+
+    Second moments of the deviations gain ``K_t S K_s'``, and with the prior energy Q of these
+
+        sum_t tr(G_t (1 - K_t) S (1 - K_t)') / r = tr(I S) - Q.
+    """
+    prior, n_paths = response.prior, len(response.block.paths)
+    observed = float((response.information * spread).sum())
     if response.slope.ndim == 3:  # modes apart: each sees its own variance alone
-        covariance = np.diag(covariance)
-    sums = _spread_sums(response, covariance, n_paths)
-    pull = prior.transition.pull_back(*gradients(0.0, sums, prior.transition))
-    slope = response.slope
-    left = 1.0 - slope if slope.ndim == 3 else np.eye(len(covariance))[..., None] - slope
-    trace = over_paths(_gram_trace(block.gram, left, operators.root(covariance)), n_paths)
-    by_initial = np.zeros_like(state_space.initial.covariance)
+        spread = np.diag(spread)
+    step, sums = prior.transition, _spread_sums(response, spread, n_paths)
+    pull = step.pull_back(*gradients(0.0, sums, step))
+    energy = -2.0 * log_likelihood(np.zeros(len(step.factor)), sums, step)
+    by_initial = evaluation.by_initial_covariance
     if not prior.n_fixed:
-        grown = over_paths(sandwich(response.first, covariance[..., None]), n_paths)
+        grown = over_paths(sandwich(response.first, spread[..., None]), n_paths)
         by_covariance = sandwich(prior.precision, grown[..., None])[..., 0]
         by_initial = by_initial + operators.like(by_initial, 0.5 * by_covariance)
-    return (
-        operators.like(dynamics.drift, pull[0]),
-        operators.like(dynamics.noise, pull[1]),
-        pull[2],
-        by_initial,
-        0.5 * float(trace) / r**2,
-        _shared_information(response, r),
+        start = map(operators.as_matrix, (prior.precision[..., 0], grown))
+        energy += float(np.multiply(*start).sum())
+    by_drift, by_noise = evaluation.by_drift, evaluation.by_noise
+    return evaluation._replace(
+        by_drift=by_drift + operators.like(by_drift, pull[0]),
+        by_noise=by_noise + operators.like(by_noise, pull[1]),
+        by_season=evaluation.by_season + pull[2],
+        by_initial_covariance=by_initial,
+        by_observation_variance=evaluation.by_observation_variance + 0.5 * (observed - energy) / r,
     )
-
-
-def _gram_trace(gram: Array, left: Array, root: Array) -> Array:
-    """``sum_t tr(G_t L_t C L_t')`` with ``C = root root'``; (B,)."""
-    turned = _multiply_stack(left, root)
-    flat = turned.reshape(-1, turned.shape[-1])
-    return np.einsum("ib,ib->b", flat, multiply_grams(gram, turned).reshape(flat.shape))
 
 
 def _multiply_stack(stack: Array, matrix: Array) -> Array:
@@ -414,18 +424,16 @@ def evaluate_restricted_statistics(
 ) -> Evaluation:
     """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
     dynamics = state_space.linear
-    information, gradient, step, counts, weight = _statistics_about_mean(s, state_space, anchored)
+    information, gradient, step, weight = _statistics_about_mean(s, state_space, anchored)
     mean, covariance, flat = solve_mean(information, gradient)
     _check_distance(mean, farthest)
     log, spread, *through = volume(dynamics, information, (covariance, flat), anchored)
-    evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored))
-    each = operators.like(dynamics.noise if dynamics.is_diagonal else np.empty((1, 1)), spread)
-    grown = counts.reshape(-1, *(1,) * each.ndim) * each
-    added = step.pull_back(*gradients(0.0, np.stack([grown] * 3), step))
+    each = np.diag(spread) if dynamics.is_diagonal else spread
+    evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored), each, step)
     evaluation = evaluation._replace(
         log_likelihood=evaluation.log_likelihood + log,
-        by_drift=evaluation.by_drift + operators.like(dynamics.drift, added[0]) + through[0],
-        by_noise=evaluation.by_noise + operators.like(dynamics.noise, added[1]) + through[1],
+        by_drift=evaluation.by_drift + through[0],
+        by_noise=evaluation.by_noise + through[1],
     )
     if weight is None:
         return evaluation
@@ -442,7 +450,7 @@ def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array, Array]:
     """``m_hat``, its covariance and ``-d2 log p / d m0 d m'`` alone."""
-    information, gradient, _, _, weight = _statistics_about_mean(s, state_space, anchored)
+    information, gradient, _, weight = _statistics_about_mean(s, state_space, anchored)
     shared = np.zeros_like(information) if weight is None else s.n_paths * weight
     return *solve_mean(information, gradient)[:2], shared
 
@@ -455,11 +463,10 @@ def mean_gradient_statistics(s: Statistics, state_space: StateSpace, *, anchored
 
 def _statistics_about_mean(
     s: Statistics, state_space: StateSpace, anchored: bool
-) -> tuple[Array, Array, Transition, Array, Array | None]:
-    """Information and gradient of the mean at zero, and their ingredients.
+) -> tuple[Array, Array, Transition, Array | None]:
+    """Information and gradient of the mean at zero, transitions, precision of a first state.
 
-    Transitions of the lengths that occur, steps of each over all paths, and the precision of a
-    first state, None where it carries no information.
+    The last is None where the first state carries no information.
     """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
@@ -471,11 +478,11 @@ def _statistics_about_mean(
     counts = s.n_paths * np.bincount(which, minlength=len(step.factor))
     information, gradient = _step_information(step, counts, first)
     if initial.kind == "deterministic" or anchored:
-        return information, gradient, step, counts, None
+        return information, gradient, step, None
     weight = np.linalg.inv(operators.as_matrix(initial.covariance))
     information = information + s.n_paths * weight
     gradient = gradient + weight @ (start - s.n_paths * initial.mean)
-    return 0.5 * (information + information.T), gradient, step, counts, weight
+    return 0.5 * (information + information.T), gradient, step, weight
 
 
 def _step_information(

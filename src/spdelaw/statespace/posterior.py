@@ -16,7 +16,6 @@ from spdelaw.statespace.blocks import as_matrix, diagonal, in_full, invert
 from spdelaw.statespace.chain import (
     Prior,
     along,
-    chain_mean,
     grouped,
     moments_backward,
     sweep,
@@ -320,6 +319,7 @@ class Posterior(NamedTuple):
         first: ``Cov(c_1 | y)`` in full, (N, N, B), or (N, B) where all blocks are diagonal.
         log_determinant: ``log |S| - log |prior precision|``, (B,).
         gram_trace: ``sum_t tr(G_t Cov(c_t | y))`` over all paths.
+        columns: solutions of further right-hand sides, in their shape.
     """
 
     mean: Array
@@ -327,6 +327,7 @@ class Posterior(NamedTuple):
     first: Array
     log_determinant: Array
     gram_trace: float = 0.0
+    columns: Array = np.zeros(0)
 
     def scaled(self, r: float) -> Posterior:
         """Covariances in units of the data, from those in units of the observation variance."""
@@ -337,15 +338,31 @@ class Posterior(NamedTuple):
         return diagonal(self.first) if prior.precision.ndim == 2 else self.first
 
 
-def posterior(gram: Array, vector: Array, prior: Prior, n_paths: int) -> Posterior:
-    """Posterior of the free states of a chain; arguments as of `sweep`."""
-    if prior.precision.ndim == 3 and is_shared(gram, prior) and is_steady(gram, prior):
-        mean, sums, first, logs = _solve_steady_chain(gram, vector, prior)
+def posterior(
+    gram: Array, vector: Array, prior: Prior, n_paths: int, columns: Array | None = None
+) -> Posterior:
+    """Posterior of the free states of a chain; arguments as of `sweep`.
+
+    ``columns`` are further right-hand sides: (T, N, C) of a chain that all paths share, else
+    (T, N, C, P).
+    """
+    shared, sides = is_shared(gram, prior), vector
+    if columns is not None:
+        joined = (vector, columns) if shared else (vector[:, :, None], columns)
+        sides = np.concatenate(joined, axis=2)
+    if prior.precision.ndim == 3 and shared and is_steady(gram, prior):
+        mean, sums, first, logs = _solve_steady_chain(gram, sides, prior)
         spread = n_paths * sums[:, None]
     else:
-        mean, covariance, cross, first, logs = _solve_fastest(gram, vector, prior)
+        mean, covariance, cross, first, logs = _solve_fastest(gram, sides, prior)
         spread = _covariance_sums(covariance, cross, prior, n_paths)
-    post = Posterior(mean, spread, first, logs + prior.log_determinant)
+    solved = np.zeros(0)
+    if columns is not None:
+        n = vector.shape[2] if shared else 1
+        mean, solved = mean[:, :, :n], mean[:, :, n:]
+    post = Posterior(
+        mean.reshape(vector.shape), spread, first, logs + prior.log_determinant, columns=solved
+    )
     return post._replace(gram_trace=_gram_trace(post, prior, n_paths))
 
 
@@ -361,17 +378,6 @@ def _solve_fastest(gram: Array, vector: Array, prior: Prior) -> Solved:
         return _solve_by_elimination(gram, vector, prior)
     return compiled.solve_paths(
         gram, vector, prior.diagonal_blocks(), along(prior.coupling, prior.free)
-    )
-
-
-def solve_columns(gram: Array, sides: Array, prior: Prior) -> Array:
-    """Solution for several right-hand sides (T, N, C, B), or for those of `sweep`."""
-    compiled = _compiled_paths(gram, prior) if sides.ndim == 4 else None
-    if compiled is None:
-        inverse, vectors, _ = sweep(gram, sides, prior)
-        return chain_mean(inverse, vectors, prior)
-    return compiled.solve_columns(
-        gram, sides, prior.diagonal_blocks(), along(prior.coupling, prior.free)
     )
 
 
@@ -431,21 +437,19 @@ def solve_shared(gram: Array, vector: Array, prior: Prior, *, crosses: bool) -> 
 
 def _solve_diagonal(gram: Array, vector: Array, prior: Prior) -> Solved:
     """The elimination of `sweep` and its way back where every block is diagonal."""
-    block, d, mean = (
-        gram + prior.diagonal_blocks(),
-        along(prior.coupling, prior.free),
-        np.array(vector),
-    )
+    block, d = gram + prior.diagonal_blocks(), along(prior.coupling, prior.free)
+    mean = np.array(vector)
+    x = mean if mean.ndim == 3 else np.moveaxis(mean, 2, 0)  # a view
     for t in range(1, len(block)):
         gain = d[t - 1] / block[t - 1]
         block[t] -= gain * d[t - 1]
-        mean[t] += gain * mean[t - 1]
+        x[..., t, :, :] += gain * x[..., t - 1, :, :]
     variance = 1.0 / block
-    mean *= variance
+    x *= variance
     gain = variance[:-1] * d
     cross = np.empty(gain.shape)
     for t in range(len(gain) - 1, -1, -1):
-        mean[t] += gain[t] * mean[t + 1]
+        x[..., t, :, :] += gain[t] * x[..., t + 1, :, :]
         cross[t] = gain[t] * variance[t + 1]
         variance[t] += gain[t] * cross[t]
     return mean, variance, cross, variance[0], np.log(block).sum((0, 1))

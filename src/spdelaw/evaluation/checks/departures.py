@@ -281,7 +281,7 @@ def variance(series: list[Series | None]) -> TestResult:
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
         if one is not None and one.log_error < UNDETERMINED:
-            n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
+            n, nu = one.n - one.allowance.out.shape[1], 2.0 / max(one.log_error**2, 2e-7)
             tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
             p[i] = min(1.0, 2.0 * min(tails))
     return TestResult("variance", p)

@@ -70,7 +70,7 @@ class StatisticsObjective(Objective):
 
     def run(self) -> Estimate:
         """Maximise from the moment estimates, without a mean."""
-        return estimate(self.posterior(), polish=self.polish)
+        return estimate(self.posterior(), polish=self.polish, rough=self.rough)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
         """Log-posterior, around a full vector where one is given."""
@@ -169,7 +169,8 @@ def mean_of(s: Statistics) -> Array:
 
 def _mean_and_deviation(s: Statistics) -> tuple[Array, Array]:
     mean = mean_of(s)
-    square = centred(s, mean).square.sum(0) / (s.n_paths * len(s.times))
+    alone = centred(dataclasses.replace(s, pairs=None), mean)
+    square = alone.square.sum(0) / (s.n_paths * len(s.times))
     return mean, np.sqrt(np.maximum(square, 0.0))
 
 

@@ -104,8 +104,9 @@ class FilterObjective(Objective):
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
             return highest(self)
-        warm = highest(dataclasses.replace(head, polish=True))
-        return estimate(self.posterior().from_estimate(warm, share), polish=self.polish)
+        warm = highest(dataclasses.replace(head, polish=True, rough=False))
+        near = self.posterior().from_estimate(warm, share)
+        return estimate(near, polish=self.polish, rough=self.rough)
 
     def head(self) -> FilterObjective:
         """The objective of the first paths, and of a long record its first times."""
@@ -443,8 +444,8 @@ FEW_POINTS_FACTOR = 100.0
 INSIDE_SHARE = 0.2
 LASTING_NOTE = (
     "the errors of single sensors are correlated in time (correlation {:.2f}): the law treats "
-    "them as white noise of the same variance, and underestimates the decay of fast modes; --rest "
-    "memory, in Python residual='memory', models the correlation in forecasts"
+    "them as white noise of the same variance, and underestimates the decay of fast modes; "
+    "residual='memory' models the correlation in forecasts"
 )
 NO_SPARE_NOTE = (
     "there are as many modes as points: the observation noise is estimated from the modes alone; "
