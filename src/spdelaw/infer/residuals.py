@@ -15,6 +15,7 @@ from spdelaw.law.observations import (
     noise_at,
     noisy_state_space,
     observed_for_law,
+    response,
     smooth_fields,
     weights_of,
 )
@@ -91,30 +92,30 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     if not (np.isfinite(stationary).all() and (operators.diagonal(stationary) > 0).all()):
         return law
     observed = observed.paths(slice(None, None, -(-observed.n_paths // MOST_WINDOWS)))
-    data = observed_for_law(law, observed)
-    space = noisy_state_space(law, data)
-    initial = space.initial._replace(
-        kind="stationary", mean=0.0 * space.initial.mean, covariance=stationary
-    )
     n_all = observed.n_paths * n_starts
     window = (HISTORY + len(leads)) * len(observed.points)
     n_windows = int(np.clip(WINDOW_VALUES // window, FEWEST_WINDOWS, MOST_WINDOWS))
     which = np.linspace(0, n_all - 1, min(n_all, n_windows)).astype(int)
     path, start = np.divmod(which, n_starts)
     rows = start[:, None] + np.append(np.arange(HISTORY), HISTORY - 1 + leads)
-    truth = data.values[path[:, None], rows]
+    truth = observed.values[path[:, None], rows]
+    std = None if observed.std is None else observed.std[path[:, None], rows]
+    clocks = np.broadcast_to(observed.times, observed.values.shape[:2])[path[:, None], rows]
+    if (driven := response(law, clocks, observed.points)) is not None:
+        truth = truth - driven
     values = truth.copy()
     values[:, HISTORY:] = np.nan
-    std = None if data.std is None else data.std[path[:, None], rows]
-    clocks = np.broadcast_to(data.times, data.values.shape[:2])[path[:, None], rows]
     clocks = clocks - clocks[:, :1]  # the law without its mean and forcing has no date
     alike = np.ptp(clocks, axis=0).max() <= SAME_STEP * clocks[0, -1]
-    windows = data._replace(values=values, times=clocks[0] if alike else clocks, std=std)
-    basis = modes_at(law, data.places)
-    mean, variance, _ = smooth_modes_and_residual(
-        law, windows, space._replace(initial=initial), data.places, (basis, basis)
+    windows = observed._replace(values=values, times=clocks[0] if alike else clocks, std=std)
+    space, basis = noisy_state_space(law, windows), modes_at(law, observed.places)
+    initial = space.initial._replace(
+        kind="stationary", mean=0.0 * space.initial.mean, covariance=stationary
     )
-    total = (variance + noise_at(law, data.points))[:, HISTORY:]
+    mean, variance, _ = smooth_modes_and_residual(
+        law, windows, space._replace(initial=initial), observed.places, (basis, basis)
+    )
+    total = (variance + noise_at(law, observed.points))[:, HISTORY:]
     certain = ~(total > CERTAIN_SHARE * total.max())  # such as points where all modes vanish
     square = np.ma.masked_invalid((truth - mean)[:, HISTORY:]) ** 2
     by_window = (square / np.ma.masked_where(certain, total)).mean(-1)
@@ -150,7 +151,8 @@ def _residuals(law: Law, observed: Observed) -> tuple[Array, float]:
     space, basis = noisy_state_space(law, law_observed), law_observed.basis(law.dynamics.n_modes)
     values, times = law_observed.values, law_observed.times
     weights = weights_of(law, law_observed)
-    residuals = values - smooth_fields(values, times, basis, space, basis, weights).mean
+    given = values, times, basis, space, basis, weights
+    residuals = values - smooth_fields(*given, has_variance=False).mean
     total = float(np.nansum(values**2))
     return residuals, float(np.nansum(residuals**2)) / total if total > 0 else 0.0
 

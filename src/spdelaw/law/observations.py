@@ -99,14 +99,16 @@ def _labelled_response(law: Law, fields: xr.DataArray) -> xr.DataArray | None:
 def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | None:
     """Mean and response to a forcing, ``sum_n m_n(t) h_n(x)``, at times (T,) or (P, T) and points.
 
-    With the part of a known mean outside the modes, alone (M,), with the others
-    (..., T, M). None without any of these.
+    With the part of a known mean outside the modes. A mean alone is (M,), a response (..., T, M).
+    None without any of these.
     """
     dynamics, offset = law.dynamics, law.offset
     if offset is not None:  # zero where the data were not, so that the modes alone have it
         offset = np.append(offset, 0.0)[same_points(law.points, points)]
     if not isinstance(dynamics, Linear) or not dynamics.is_driven:
         return offset
+    if dynamics.forcing is None:
+        times = np.array(dynamics.origin)  # a mean is the same at all times
     when = np.where(np.isnan(times), dynamics.origin, times)  # padding of shorter paths
     basis = law.domain.eigenfunctions(points, dynamics.n_modes)
     return dynamics.response(when) @ basis.T + (0.0 if offset is None else offset)
@@ -226,12 +228,18 @@ def smooth_fields(
     products: Products | None = None,
     n_samples: int = 0,
     generator: Any = None,
+    *,
+    has_variance: bool = True,
 ) -> FieldMoments:
-    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it."""
+    """Posterior moments of ``out_basis c_t`` for every path and time, and draws of it.
+
+    Variances take most of the time; without ``has_variance`` there are none.
+    """
     linear = isinstance(space.dynamics, Linear)
     smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
     shape = (len(values), values.shape[1], len(out_basis))
-    moments = FieldMoments(np.empty(shape), np.empty(shape), np.empty((n_samples, *shape)))
+    variance = np.empty(shape if has_variance else 0)
+    moments = FieldMoments(np.empty(shape), variance, np.empty((n_samples, *shape)))
     for block in batches(values, times, basis, weights, products, fitted=not linear):
         write_moments(smooth(block, space), out_basis, block.paths, *moments[:2])
         if n_samples:
@@ -243,7 +251,7 @@ def smooth_fields(
 def write_moments(
     states: Smoothed, basis: Array, paths: Array, mean: Array, variance: Array
 ) -> None:
-    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, (P, T, M) each.
+    """Moments of ``Phi c_t`` into some paths of ``mean`` and ``variance``, if any, (P, T, M) each.
 
     ``diag(Phi C Phi') = sum_ij C_ij phi_i phi_j`` with a symmetric C: a product with the table of
     pairs ``i >= j`` does half the work of ``Phi C Phi'``, all of it in one call of BLAS. Few points
@@ -251,6 +259,8 @@ def write_moments(
     """
     for p, path in enumerate(paths):
         np.matmul(states.mean[..., p], basis.T, out=mean[path])
+    if not variance.size:
+        return
     covariance, n = states.covariance, basis.shape[1]
     i, j = np.tril_indices(n) if covariance.ndim == 4 else (np.arange(n),) * 2
     rows = covariance[:, i, j] if covariance.ndim == 4 else covariance

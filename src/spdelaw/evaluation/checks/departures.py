@@ -149,7 +149,13 @@ def span(x: Array) -> Array:
 
 
 def make_series(
-    z: Array, slopes: Array, growth: Array, free: Array, uncertainty: Uncertainty, index: int
+    z: Array,
+    slopes: Array,
+    growth: Array,
+    free: Array,
+    estimated: Array,
+    uncertainty: Uncertainty,
+    index: int,
 ) -> Series | None:
     """Series ``index`` of errors (path, time); None where too few are observed.
 
@@ -158,6 +164,8 @@ def make_series(
         slopes: ``dz / dtheta_j``, (j, path, time).
         growth: ``dlog sigma / dtheta_j``, (j, path, time).
         free: columns that the law leaves free, (path, time, k).
+        estimated: columns whose coefficients were estimated from the training data, where there are
+            no slopes, (path, time, m): as regressors, each direction has ``n_train`` errors.
         uncertainty: of the parameters.
         index: of the series.
     """
@@ -167,7 +175,8 @@ def make_series(
     y, x, root = z[at], np.nan_to_num(slopes[:, at]).T, uncertainty.roots
     if root is None:
         log_error, floor = np.sqrt(2.0 / uncertainty.n_train), 0.0
-        x, root = x[:, :0], np.zeros((0, 0))
+        x = span(unit(np.nan_to_num(estimated[at])))
+        root = np.sqrt(len(y) / uncertainty.n_train) * np.eye(x.shape[1])
     else:
         # As many directions as parameters, whatever the number of columns of the root.
         root = np.asarray(np.linalg.qr(root[:, index].T, mode="r")).T
