@@ -181,7 +181,8 @@ def make_files(folder: Path) -> list[Path]:
     contents: dict[str, dict[str, Any]] = {
         "scalar": {"data": 1.0}, "words": {"data": ["a", "b"]},
         "complex": {"data": np.ones(3) * 1j},
-        "compound": {"data": np.zeros(3, [("a", "f8"), ("b", "i4")])}, "none": {"shape": (0, 5), "dtype": "f8"},
+        "compound": {"data": np.zeros(3, [("a", "f8"), ("b", "i4")])},
+        "none": {"shape": (0, 5), "dtype": "f8"},
         "lengths": {"shape": (3,), "dtype": h5py.vlen_dtype("f8")},
         "references": {"shape": (2,), "dtype": h5py.ref_dtype},
         "declared": {"shape": (10**7, 10**6), "chunks": (1, 10**6), "dtype": "f8"},

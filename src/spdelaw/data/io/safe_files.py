@@ -174,7 +174,9 @@ def _raise(error: OSError) -> None:
 
 
 @contextmanager
-def as_file_error(path: str | Path, kind: Any = OSError) -> Iterator[None]:
+def as_file_error(
+    path: str | Path, kind: type[Exception] | tuple[type[Exception], ...] = OSError
+) -> Iterator[None]:
     """Errors of the system, or of a library that writes, as `FileError`."""
     try:
         yield

@@ -183,7 +183,6 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
-    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
@@ -568,8 +567,10 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
 
 
 def numeric_values(column: pd.Series) -> np.ndarray:
+    """A column as numbers, NaN where it is empty."""
     if column.dtype == object:  # pandas fails on integers beyond the largest float
-        column = column.map(lambda x: np.inf if isinstance(x, int) and abs(x) > MAX_FLOAT else x)
+        is_beyond = [isinstance(value, int) and abs(value) > MAX_FLOAT for value in column]
+        column = column.mask(is_beyond, np.inf)
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
     if wrong.any():
