@@ -34,19 +34,21 @@ test-all: $(VENV)/.dev ## run every test
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # Other versions of torch bring several gigabytes of CUDA: both targets take the pinned one.
-# Newer versions of click warn when the lowest version of typer is imported.
+# uv resolves to the lowest declared versions, and all others to those of their time, whose warnings
+# about each other are not ours.
 test-lowest: ## run the fast tests with the lowest declared versions (in .venv-lowest)
 	@$(PYTHON) -m venv .venv-lowest
-	@{ grep -oE '[a-z0-9_.-]+(\[[a-z]+\])?>=[0-9.]+' pyproject.toml | sed -E 's/(\[[a-z]+\])?>=/==/' \
-	  | grep -v '^torch=='; grep '^torch==' constraints.txt; echo 'click==8.1.8'; } \
-	  | sort -u > .venv-lowest/constraints.txt
-	@.venv-lowest/bin/python -m pip install -qq -c .venv-lowest/constraints.txt -e '.[dev,all]'
-	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow"
+	@.venv-lowest/bin/python -m pip install -qq uv
+	@grep '^torch==' constraints.txt > .venv-lowest/constraints.txt
+	@UV_FIND_LINKS="$$PIP_FIND_LINKS" .venv-lowest/bin/uv pip install -q \
+	  --python .venv-lowest/bin/python --resolution lowest-direct --exclude-newer 2025-09-01 \
+	  --exclude-newer-package torch=2027-01-01 -c .venv-lowest/constraints.txt -e '.[dev,docs,all]'
+	.venv-lowest/bin/python -m pytest -n $(WORKERS) -m "not slow" -W ignore::DeprecationWarning
 
 test-newest: ## run the fast tests with the newest versions there are (in .venv-newest)
 	@$(PYTHON) -m venv .venv-newest
 	@grep '^torch==' constraints.txt > .venv-newest/constraints.txt
-	@.venv-newest/bin/python -m pip install -qq --upgrade -c .venv-newest/constraints.txt -e '.[dev,all]'
+	@.venv-newest/bin/python -m pip install -qq --upgrade -c .venv-newest/constraints.txt -e '.[dev,docs,all]'
 	.venv-newest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-wheel: ## build the wheel, install it without extras, and fit a NetCDF file (in .venv-wheel)

@@ -320,7 +320,7 @@ WRONG = (
          right={"observation_noise": "estimate"}),
 )  # fmt: skip
 
-DECIDED = STATIONARY | {"nuisance": 0, "mean": "zero", "rest": "white"}
+DECIDED = STATIONARY | {"nuisance": 0, "mean": "zero", "residual": "white"}
 WHITE, NONE = DECIDED | {"observation_noise": "estimate"}, DECIDED | {"observation_noise": "none"}
 DRIFTS = tuple({"drift": word} for word in ("parametric", "diagonal", "dense"))
 NOISES = ({"noise": "diagonal"}, {"noise": "low_rank"}, {"noise": "dense"})

@@ -58,7 +58,7 @@ def fit(data: Any, *how: Any, **words: Any) -> sl.Law:
         if isinstance(words.get("engine", "exact"), str):
             defaults["mean"] = "zero"
             if not {"rest", "residual"} & set(words):
-                defaults["rest"] = "white"
+                defaults["residual"] = "white"
         words = defaults | words
     return sl.fit(data, *how, **words)
 
@@ -220,13 +220,13 @@ def fields_with_residual() -> Data:
 @case
 def residual_memory() -> Flat:
     data = fields_with_residual()
-    law = fit(data.train, INTERVAL, 2, rest="memory", nuisance=0)
+    law = fit(data.train, INTERVAL, 2, residual="memory", nuisance=0)
     return fitted(law) | predicted(law, data.new)
 
 
 @case
 def residual_auto() -> Flat:
-    law = fit(fields_with_residual().train, INTERVAL, 2, rest="auto")
+    law = fit(fields_with_residual().train, INTERVAL, 2, residual="auto")
     return fitted(law) | predicted(law, fields_with_residual().new)
 
 
@@ -282,7 +282,7 @@ def law_parameter_draws_dense() -> Flat:
 @case
 def law_saved() -> Flat:
     data = fields_with_residual()
-    law = fit(data.train, INTERVAL, 2, rest="memory", mean="constant", nuisance=0)
+    law = fit(data.train, INTERVAL, 2, residual="memory", mean="constant", nuisance=0)
     with empty_folder() as folder:
         law.save(folder / "law", overwrite=True)
         names = sorted(file.name for file in (folder / "law").iterdir())
@@ -496,24 +496,24 @@ def fill_domain() -> Flat:
 @case
 def fill_modes() -> Flat:
     data = noisy(n_paths=4, gaps="blocks").train
-    return filled(sl.fill(data, INTERVAL, rest="white", **ONE_KIND))
+    return filled(sl.fill(data, INTERVAL, residual="white", **ONE_KIND))
 
 
 @case
 def fill_patterns() -> Flat:
     words = {**ONE_KIND, "basis": "patterns"}
-    return filled(sl.fill(gappy_record(), INTERVAL, 2, rest="white", **words))
+    return filled(sl.fill(gappy_record(), INTERVAL, 2, residual="white", **words))
 
 
 @case
 def fill_dense() -> Flat:
     words = {**ONE_KIND, "drift": "dense"}
-    return filled(sl.fill(gappy_record(), INTERVAL, 2, rest="shared", **words))
+    return filled(sl.fill(gappy_record(), INTERVAL, 2, residual="shared", **words))
 
 
 @case
 def fill_memory_smooth() -> Flat:
-    words = {"rest": "memory", "smooth": True, **ONE_KIND}
+    words = {"residual": "memory", "smooth": True, **ONE_KIND}
     return filled(sl.fill(gappy_record(), INTERVAL, 2, **words))
 
 
@@ -521,7 +521,7 @@ def fill_memory_smooth() -> Flat:
 def fill_everywhere() -> Flat:
     data = gappy_record().copy(deep=True)
     data[..., 4] = np.nan
-    words = {"rest": "local", "everywhere": True, **ONE_KIND}
+    words = {"residual": "local", "everywhere": True, **ONE_KIND}
     return filled(sl.fill(data, INTERVAL, 2, **words))
 
 
@@ -530,13 +530,13 @@ def fill_dates() -> Flat:
     data = monthly().train
     data = data.where(np.random.default_rng(1).random(data.shape) > 0.2)
     how = sl.Preparation(anomalies="month")
-    return filled(sl.fill(data, INTERVAL, 2, prepare=how, rest="white", **ONE_KIND))
+    return filled(sl.fill(data, INTERVAL, 2, prepare=how, residual="white", **ONE_KIND))
 
 
 @case
 def fill_lazy_paths() -> Flat:
     data = noisy(n_paths=6, gaps="blocks").train.chunk(path=2)
-    return filled(sl.fill(data, INTERVAL, 2, rest="white", **ONE_KIND))
+    return filled(sl.fill(data, INTERVAL, 2, residual="white", **ONE_KIND))
 
 
 # -- forecasts of the past, comparisons, checks --------------------------------------------
@@ -910,7 +910,7 @@ def shell_record() -> Flat:
         "fit a.nc --anomalies month --modes 1 --boundary neumann --mean zero --out a.law",
         "forecast a.law a.nc --until 2005-03-15 --out ahead.nc",
         "skill a.nc --anomalies month --modes 1 --domain interval --leads 1,2 --refits 1",
-        "fill a.nc --anomalies month --modes 2 --basis domain --drift diagonal --rest white "
+        "fill a.nc --anomalies month --modes 2 --basis domain --drift diagonal --residual white "
         "--seconds 100000 --out filled.nc",
     )
     fields = monthly().train[0].where(np.random.default_rng(1).random((48, 9)) > 0.1)

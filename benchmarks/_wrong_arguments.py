@@ -21,7 +21,7 @@ import spdelaw as sl
 
 TIMES, GRID = np.linspace(0.0, 1.0, 6), np.linspace(0.0, np.pi, 7)
 QUICK = {"mean": "zero", "nuisance": 0, "initial": "deterministic", "observation_noise": "none",
-         "rest": "white"}  # fmt: skip
+         "residual": "white"}  # fmt: skip
 
 
 class Odd:
@@ -90,7 +90,7 @@ def make_calls(folder: Path) -> list[Call]:
         ("Semilinear", sl.Semilinear, {"linear": reaction.linear, "terms": {"u": 1.0}}),
         ("Model", sl.Model, {"drift": "diagonal", "noise": "diagonal", "noise_rank": 1,
          "initial": "auto", "observation_noise": "auto", "nuisance": 0, "fixed": None,
-         "priors": None, "forcing": None, "season": None, "mean": "auto", "rest": "auto"}),
+         "priors": None, "forcing": None, "season": None, "mean": "auto", "residual": "auto"}),
         ("Preparation", sl.Preparation, {"variable": None, "select": {}, "average": (),
          "rename": {}, "coarsen": {}, "anomalies": None, "detrend": False, "standardise": None,
          "time_unit": None, "area_weights": False, "missing": ()}),

@@ -95,9 +95,9 @@ def _ours(case: Case, seconds: float, **words: Any) -> tuple[Array, Array, str]:
     found = _filled(case, seconds, **words)
     best = found.trials[0]
     for trial in found.trials:
-        print(f"  {trial.candidate}, {trial.rest}: CRPS {trial.crps:.4f}, {trial.seconds:.1f} s")
+        print(f"  {trial.name}: CRPS {trial.crps:.4f}, {trial.seconds:.1f} s")
     mean, std = (_as_case(found.data[name], case) for name in ("mean", "std"))
-    return mean, std, f"{best.candidate}, rest {best.rest}"
+    return mean, std, best.name
 
 
 def _as_case(values: Any, case: Case) -> Array:
@@ -116,7 +116,7 @@ def _at(axis: Array, wanted: Array) -> Array:
 
 def _anomalies(case: Case) -> tuple[Array, Array]:
     """Offset and anomalies (T, M), with the climatology that `spdelaw.fill` has too."""
-    found = _filled(case, None, n_modes=2, basis="domain", drift="diagonal", rest="white")
+    found = _filled(case, None, n_modes=2, basis="domain", drift="diagonal", residual="white")
     learned = found.law.preparation
     offset, _ = learned.affine(learned.align(_canonical(case))["time"].values, case.points)
     return offset, case.values - offset

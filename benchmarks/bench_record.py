@@ -83,7 +83,7 @@ def evaluate(folder: Path) -> None:
 
 
 def fill(folder: Path) -> None:
-    words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
+    words = {"drift": "diagonal", "basis": "domain", "residual": "white"}
     found = sl.fill(record(folder), DOMAIN, N_MODES, **words)
     sl.write(found[["mean", "std"]], folder / "filled.zarr")
 

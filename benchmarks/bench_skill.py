@@ -1,4 +1,4 @@
-"""Forecast skill on real records: laws with a white rest and with memory, beside their rivals.
+"""Forecast skill on real records: laws with a white residual and with memory, beside their rivals.
 
 Run it with ``python -m benchmarks.bench_skill --data FOLDER``, where the folder holds
 ``ersstv5-2010-2020.nc`` (NOAA ERSST v5) and ``noaa-tmax-1990-1993.csv.gz`` (daily maxima of 137
@@ -30,7 +30,7 @@ STATIONS = (
 )
 CASES = {
     "Pacific SST": PACIFIC,
-    "Pacific SST, white rest": f"{PACIFIC} --rest white",
+    "Pacific SST, white residual": f"{PACIFIC} --residual white",
     "Pacific SST, 5 EOFs, dense drift": f"{PACIFIC} --domain eof --modes 5 --drift dense",
     "Stations": STATIONS,
     "Stations, 12 EOFs, diagonal drift": f"{STATIONS} --domain eof --modes 12 --drift diagonal",
@@ -87,7 +87,7 @@ def _markdown(found: dict[str, Any]) -> str:
 def _section(name: str, case: dict[str, Any]) -> list[str]:
     about = (
         f"{case['n_origins']} origins, refitted {case['n_fits']} times, law of "
-        f"{case['n_modes']} modes, drift {case['drift']}, rest {case['rest']}; LIM of "
+        f"{case['n_modes']} modes, drift {case['drift']}, residual {case['residual']}; LIM of "
         f"{case['patterns']} EOFs; 95 % intervals from blocks of origins; "
         f"{case['seconds']:.0f} s of CPU."
     )

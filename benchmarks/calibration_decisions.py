@@ -29,7 +29,7 @@ DOMAIN, POINTS = sl.Interval(0.0, np.pi), np.linspace(0.0, np.pi, 17)
 RATES, SPREADS = np.array([1.0, 4.0, 9.0]), np.sqrt(0.5 / np.array([1.0, 8.0, 27.0]))
 DECISIONS = {
     "nuisance modes": lambda law: law.info["n_nuisance"] > 0,
-    "memory of the residual": lambda law: law.info["rest"]["answer"] == "memory",
+    "memory of the residual": lambda law: law.info["residual"]["answer"] == "memory",
     "a bad sensor": lambda law: any("sensor" in text for text in law.info.get("warnings", ())),
     "wider bands": lambda law: "forecast_spread" in law.info,
 }

@@ -5,7 +5,7 @@
 
 Each case makes a few data sets by plain NumPy, fits them with default options unless it says
 otherwise, and counts in how many the promise holds. Rates that need hundreds of data sets are rows
-of `benchmarks.calibration`, `calibration_advice` and `calibration_decisions`; here stands the rest.
+of `benchmarks.calibration`, `calibration_advice` and `calibration_decisions`.
 """
 
 from __future__ import annotations

@@ -122,9 +122,9 @@ MUTANTS = (
            ("statespace",), "collapse"),
     # -- law -------------------------------------------------------------------------------
     Mutant("residual-variance", "(1.0 - weight) ** 2 + p", "(1.0 - weight) + p",
-           ("law",), "rest or residual"),
+           ("law",), "residual"),
     Mutant("residual-draws", "white) * generator.standard_normal(free.shape)",
-           "white) * 0.0 * generator.standard_normal(free.shape)", ("law",), "rest or residual"),
+           "white) * 0.0 * generator.standard_normal(free.shape)", ("law",), "residual"),
     Mutant("divergence-sign", "log2 - log1 - one.shape[-1] + ratio",
            "log1 - log2 - one.shape[-1] + ratio", ("law",), "divergence"),
     # -- infer -----------------------------------------------------------------------------

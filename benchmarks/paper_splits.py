@@ -49,7 +49,7 @@ def _trained(run: Run, out: Path) -> sl.Law:
     """The network of a finished checkpoint."""
     data = make_data(run.regime, run.profile.reference_modes[run.regime], N_PATHS, run.seed)
     return sl.fit(
-        data.train["field"], data.equation.domain, N_MODES, **run.entry.settings, rest="white",
+        data.train["field"], data.equation.domain, N_MODES, **run.entry.settings, residual="white",
         validation=data.validation["field"], seed=run.seed, initialisation=run.initialisation,
         epochs=run.epochs, checkpoint=out / "runs" / "full" / run.name,
     )  # fmt: skip

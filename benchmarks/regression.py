@@ -164,7 +164,7 @@ CHANGED_TODAY: dict[str, str] = {
     **{
         f"shell_linear/{command}.law.info.{entry}": _ASSUMED
         for command in ("fit", "show")
-        for entry in ("assumed", "rest")
+        for entry in ("assumed", "residual")
     },
     "sphere_turning/search:modes pattern": "the phase of a complex pattern is free",
     **dict.fromkeys(("shell_linear/reconstruct.variables", "shell_linear/reconstruct.std"), _BANDS),
@@ -226,6 +226,9 @@ CHANGED_TODAY: dict[str, str] = {
     **{f"{name}/sentence": _PLAIN for name in ("discover_fronts", "discover_linear")},
     "fields_gray_scott/sentence": _PLAIN,
     "fill_dates/filled attrs": _PLAIN,
+    "fill_dates/filled candidate": _RESIDUAL,
+    "skill_modes/skill.re": _RESIDUAL,
+    **{f"shell_record/{x}.re": _RESIDUAL for x in ("skill", "fill.chosen", "fill.candidates")},
     **{f"compare_without_data/{x}": _PLAIN for x in ("comparison.sentence", "sentence", "text")},
     **{f"prepared_{name}/law warnings": _PLAIN for name in ("mean", "trend", "waves", "leads")},
     "prepared_waves/prepared by": _PLAIN,

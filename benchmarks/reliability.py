@@ -160,7 +160,7 @@ MEMBERS = {k: sl.simulate(EQUATION, 4, TIMES, GRID, seed=k) for k in range(2)}
 
 def fit_members(where: Path) -> dict[Any, sl.Law]:
     """Two fits whose laws are kept."""
-    words = {"mean": "zero", "nuisance": 0, "observation_noise": "none", "rest": "white"}
+    words = {"mean": "zero", "nuisance": 0, "observation_noise": "none", "residual": "white"}
     return sl.fit_many(MEMBERS, EQUATION.domain, 1, directory=where, **words)
 
 

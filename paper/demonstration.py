@@ -171,7 +171,7 @@ class Learned(NamedTuple):
 def learn(title: str, data: xr.DataArray, truth: sl.SpectralSPDE, **settings: Any) -> Learned:
     """Fit the exact engine and compare with the truth."""
     start = time.perf_counter()
-    settings = {"mean": "zero", "rest": "white"} | settings
+    settings = {"mean": "zero", "residual": "white"} | settings
     law = sl.fit(data, truth.domain, min(N_MODES, truth.n_modes), **settings)
     return Learned(title, law, truth, law_distance(law, truth), time.perf_counter() - start)
 
@@ -334,7 +334,7 @@ def _compare(
         # Without the tail, decay and noise of a fast mode are confounded: the table shows it.
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         if settings.get("engine", "exact") in ("exact", "chaos"):
-            settings = {"mean": "zero", "rest": "white"} | settings
+            settings = {"mean": "zero", "residual": "white"} | settings
         law = sl.fit(fields, truth.domain, N_MODES, **settings)
     seconds = time.perf_counter() - start
     q = law.parameters["noise_variance"].sel(statistic="estimate").values

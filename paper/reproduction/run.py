@@ -238,7 +238,7 @@ def _law(run: Run, data: Data, checkpoint: Path, watch: Watch | None) -> dict[st
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         # The models of the comparison have no mean, and no memory outside their modes.
         if settings.get("engine") in ("exact", "chaos"):
-            settings = {"mean": "zero", "rest": "white"} | settings
+            settings = {"mean": "zero", "residual": "white"} | settings
         law = sl.fit(data.train["field"], data.equation.domain, N_MODES, **settings)
     seconds = time.perf_counter() - start
     test = data.test["field"]

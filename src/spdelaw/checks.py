@@ -1,28 +1,45 @@
 """Checks of arguments: of single ones, and of all that a public function declares.
 
-`checked` compares the arguments of a call with the annotations of the function, and with the
-ranges that arguments of some names have everywhere (`RANGES`). The other functions check one value:
-they return it, or raise `InputError`.
+A `Rule` says what was expected where a value is wrong. `checked` makes one of each annotation of a
+function, with the ranges that arguments of some names have everywhere (`RANGES`). The other
+functions check one value: they return it, or raise `InputError`.
 """
 
 from __future__ import annotations
 
+import builtins
+import difflib
 import functools
 import importlib
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
-from spdelaw.errors import DomainError, InputError, MissingExtraError
+from spdelaw.errors import DataError, DomainError, InputError, MissingExtraError
 
 __all__ = [
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "PROBABILITY",
+    "Range",
     "checked",
     "from_settings",
     "instance",
@@ -34,14 +51,107 @@ __all__ = [
     "positive",
     "probability",
     "real_array",
+    "shown",
     "whole",
 ]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+#: What was expected in place of a value; empty where the value is right.
+Rule = Callable[[Any], str]
+
+# ---------- Rules
+
+
+class Range(NamedTuple):
+    """Numbers that an argument may be, and one that a message proposes."""
+
+    rule: Rule
+    example: float
+
+
+def fits(words: str, accepts: Callable[[Any], bool]) -> Rule:
+    """The rule of values that a function accepts."""
+    return lambda value: "" if accepts(value) else words
+
+
+def is_number(value: Any) -> bool:
+    """Whether the value is a finite real number; no bool."""
+    try:
+        return _is_real(value) and math.isfinite(float(value))
+    except OverflowError:  # an integer beyond the largest float
+        return False
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 #: Largest number of anything that is counted, and largest seed.
 LARGEST_COUNT, LARGEST_SEED = 10**9, 2**128
+
+
+def integers(least: int, most: int = LARGEST_COUNT) -> Range:
+    """Integers from ``least`` on; no bool, no float."""
+    words = {0: "a non-negative integer", 1: "a positive integer"}
+    expected = words.get(least, f"an integer of at least {least}")
+
+    def rule(value: Any) -> str:
+        if not _is_integer(value) or int(value) < least:
+            return expected
+        return "" if int(value) <= most else f"{expected} up to {most:.0e}"
+
+    return Range(rule, least)
+
+
+POSITIVE = Range(fits("a finite number above 0", lambda v: is_number(v) and v > 0), 1.0)
+NOT_NEGATIVE = Range(fits("a finite number of at least 0", lambda v: is_number(v) and v >= 0), 0.0)
+PROBABILITY = Range(
+    fits("a probability between 0 and 1", lambda v: is_number(v) and 0 < v < 1), 0.95
+)
+
+#: Ranges of arguments that mean the same in every function.
+RANGES: dict[str, Range] = {
+    **dict.fromkeys(("level", "false_alarm_rate"), PROBABILITY),
+    **dict.fromkeys(
+        ("n_modes", "n_paths", "n_points", "n_time", "order", "threads", "batch", "max_paths",
+         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "steps", "rank",
+         "noise_rank"), integers(1),
+    ),
+    "seed": integers(0, LARGEST_SEED),
+    **dict.fromkeys(
+        ("bootstrap", "n_samples", "parameter_draws", "nuisance", "path"), integers(0)
+    ),
+    **dict.fromkeys(("seconds", "period", "length", "smoothness", "median", "sigma", "std"),
+                    POSITIVE),
+    **dict.fromkeys(("observation_std", "scale"), NOT_NEGATIVE),
+}  # fmt: skip
+
+# ---------- Checks of one value
+
+
+def shown(value: Any) -> str:
+    """A wrong value in a message: short, on one line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an object that cannot even be shown, or a number of 5,000 digits
+        text = _a(type(value))
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+SHOWN_CHARACTERS = 80
+
+
+def within(what: str, value: Any, range_: Range, error: type[InputError] = InputError) -> Any:
+    """A number of a range."""
+    if expected := range_.rule(value):
+        fix = f"pass {what}={range_.example}"
+        raise error(what, expected=expected, got=shown(value), fix=fix)
+    return value
 
 
 def whole(what: str, value: Any, least: int, error: type[InputError] = InputError) -> int:
@@ -51,57 +161,41 @@ def whole(what: str, value: Any, least: int, error: type[InputError] = InputErro
         >>> whole("n_modes", 8, 1)
         8
     """
-    most = LARGEST_SEED if what == "seed" else LARGEST_COUNT
-    is_whole = not isinstance(value, bool) and isinstance(value, Integral)
-    number = int(value) if is_whole else None
-    if number is None or not least <= number <= most:
-        words = {0: "a non-negative integer", 1: "a positive integer"}
-        expected = words.get(least, f"an integer of at least {least}")
-        expected += f" up to {most:.0e}" if number is not None and number > most else ""
-        raise error(what, expected=expected, got=repr(value), fix=f"pass {what}={least}")
-    return number
+    return int(within(what, value, integers(least), error))
 
 
 def positive(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A finite number above zero."""
-    is_valid = is_number(value) and value > 0
-    return _number(what, value, is_valid, "a finite number above 0", 1.0, error)
+    return float(within(what, value, POSITIVE, error))
 
 
 def probability(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A number strictly between 0 and 1."""
-    is_valid = is_number(value) and 0 < value < 1
-    return _number(what, value, is_valid, "a probability between 0 and 1", 0.95, error)
+    return float(within(what, value, PROBABILITY, error))
 
 
 def non_negative(what: str, value: Any, error: type[InputError] = InputError) -> float:
     """A finite number of at least zero."""
-    is_valid = is_number(value) and value >= 0
-    return _number(what, value, is_valid, "a finite number of at least 0", 0.0, error)
+    return float(within(what, value, NOT_NEGATIVE, error))
 
 
-def _number(
-    what: str, value: Any, is_valid: bool, expected: str, example: float, error: type[InputError]
-) -> float:
-    if not is_valid:
-        raise error(what, expected=expected, got=repr(value), fix=f"pass {what}={example}")
-    return float(value)
-
-
-def one_of(what: str, value: Any, words: Sequence[str]) -> str:
-    """One of the words; the message proposes the first."""
+def one_of(
+    what: str, value: Any, words: Sequence[str], error: type[InputError] = InputError
+) -> str:
+    """One of the words; the message proposes the one that is closest, else the first."""
     if not isinstance(value, str) or value not in words:
-        expected = f"one of {tuple(words)}"
-        raise InputError(what, expected=expected, got=repr(value), fix=f"pass {what}={words[0]!r}")
+        text = value if isinstance(value, str) else ""
+        near = [word for word in words if text and word.startswith(text)]
+        near = near or difflib.get_close_matches(text, words, 1)
+        expected, fix = f"one of {tuple(words)}", f"pass {what}={(near or words)[0]!r}"
+        raise error(what, expected=expected, got=shown(value), fix=fix)
     return value
 
 
 def instance(what: str, value: Any, kind: type[T], fix: str) -> T:
     """An object of ``kind``; ``fix`` says how to make one."""
     if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        expected = f"{article} {kind.__name__}"
-        raise InputError(what, expected=expected, got=type(value).__name__, fix=fix)
+        raise InputError(what, expected=_a(kind), got=type(value).__name__, fix=fix)
     return value
 
 
@@ -109,18 +203,23 @@ def numbers(value: Any) -> np.ndarray:
     """The value as a float array, a single NaN where it holds anything but numbers."""
     try:
         return np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.array(np.nan)
 
 
-def real_array(what: str, value: Any, error: type[InputError] = DomainError) -> np.ndarray:
-    """The value as a float array, such as points of a domain."""
+def real_array(
+    what: str, value: Any, error: type[InputError] = DomainError, columns: int = 0
+) -> np.ndarray:
+    """The value as a float array, (n, ``columns``) where that is given, such as points."""
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        fix = f"pass {what} as a NumPy array"
-        got = type(value).__name__
-        raise error(what, expected="an array of numbers", got=got, fix=fix) from None
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None or (columns and array.shape[1:] != (columns,)):
+        expected = f"an array of numbers{f' (n, {columns})' if columns else ''}"
+        got = type(value).__name__ if array is None else f"shape {array.shape}"
+        raise error(what, expected=expected, got=got, fix=f"pass {what} as a NumPy array")
+    return array
 
 
 def from_settings(
@@ -132,9 +231,9 @@ def from_settings(
     """An object from its plain description: ``name`` is its kind, the other keys its settings."""
     settings = dict(description)
     name = settings.pop("name", None)
-    if name not in kinds:
+    if not isinstance(name, str) or name not in kinds:
         expected, fix = f"one of {sorted(kinds)}", "check the name in the description"
-        raise error(what, expected=expected, got=repr(name), fix=fix)
+        raise error(what, expected=expected, got=shown(name), fix=fix)
     try:
         return kinds[name](**settings)
     except TypeError as wrong:
@@ -155,55 +254,37 @@ def optional(module: str, feature: str, extra: str) -> Any:
         raise MissingExtraError(feature, extra) from error
 
 
-def is_number(value: Any) -> bool:
-    """Whether the value is a finite real number; no bool."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return math.isfinite(float(value))
-
-
 # ---------- Arguments of a public function, by its annotations
 
 
-#: Checks one value by its name; the last argument is the class of the error.
-Rule = Callable[[str, Any, type[InputError]], Any]
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def at_least(least: int) -> Rule:
-    """The rule of an integer."""
-    return lambda what, value, error: whole(what, value, least, error)
-
-
-#: Ranges of arguments that mean the same in every function.
-RANGES: dict[str, Rule] = {
-    **dict.fromkeys(("level", "false_alarm_rate"), probability),
+#: Errors and fixes of arguments that mean the same in every function.
+ADVICE: dict[str, tuple[type[InputError], str]] = {
+    "domain": (DomainError, "pass domain=sl.Interval(0, 1)"),
+    "n_modes": (DomainError, "pass n_modes=8"),
+    "equation": (InputError, "pass an equation, such as sl.catalogue.heat()"),
+    "law": (InputError, "pass what sl.fit(...) or sl.load(...) returns"),
     **dict.fromkeys(
-        ("n_modes", "n_paths", "n_points", "n_time", "order", "threads", "batch", "max_paths",
-         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "steps", "rank",
-         "noise_rank"), at_least(1),
+        ("fields", "observed", "history", "paths"),
+        (DataError, "pass labelled fields, such as those of sl.read or sl.as_fields"),
     ),
-    **dict.fromkeys(
-        ("seed", "bootstrap", "n_samples", "parameter_draws", "nuisance"), at_least(0)
-    ),
-    **dict.fromkeys(("seconds", "period", "length", "smoothness", "median", "sigma", "std"),
-                    positive),
-    **dict.fromkeys(("observation_std", "scale"), non_negative),
-}  # fmt: skip
-#: Errors of arguments that describe a domain, in every function.
-ERRORS: dict[str, type[InputError]] = {"domain": DomainError, "n_modes": DomainError}
-#: Fixes that no default value can give.
-FIXES = {"domain": "pass domain=sl.Interval(0, 1)"}
+    "forecast": (DataError, "pass what law.forecast(...) returns"),
+    "reconstruction": (DataError, "pass what law.reconstruct(...) returns"),
+}
+#: Arguments by their earlier names, which still work.
+RENAMED = {"rest": "residual"}
 
 
 def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     """Compare the arguments of every call with annotations and `RANGES`; a class: of its making.
 
-    Data (`xarray`, NumPy) are left to the contract of data, and what is annotated with ``Any`` to
-    the function itself. A default need not be of its type.
+    Arguments of an earlier name (`RENAMED`) get the present one.
+
+    Arrays are left to the contract of data, and what is annotated with ``Any`` to the function
+    itself. A default need not be of its type. ``Annotated[float, POSITIVE]`` states a range that
+    differs from that of the name.
 
     Args:
-        error: class of the errors of this function; `ERRORS` by name come first.
+        error: class of the errors of this function; those of `ADVICE` come first.
 
     Raises:
         InputError: the first argument that is of another type, or out of range.
@@ -226,22 +307,21 @@ def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
             return target
         signature = inspect.signature(target)
         # Annotations are resolved at the first call, when all modules are imported.
-        hints = functools.cache(lambda: get_type_hints(target))
+        rules = functools.cache(lambda: _rules_of(target, signature))
 
         @functools.wraps(target)
         def call(*args: Any, **words: Any) -> Any:
+            words = {RENAMED.get(name, name): value for name, value in words.items()}
             try:
                 given = signature.bind(*args, **words).arguments
             except TypeError:  # a missing or unknown argument, which Python names
                 return target(*args, **words)
             for name, value in given.items():
                 parameter = signature.parameters[name]
-                is_open = name not in hints() or parameter.kind is parameter.VAR_KEYWORD
-                if is_open or value is parameter.default:
-                    continue
-                for entry in value if parameter.kind is parameter.VAR_POSITIONAL else (value,):
-                    kind = ERRORS.get(name, error)
-                    _check_argument(name, entry, hints()[name], parameter.default, kind)
+                if value is not parameter.default:
+                    for key, entry in _entries(parameter, value):
+                        if expected := rules()[name](entry):
+                            raise _wrong_argument(key, parameter, expected, entry, error)
             return target(*args, **words)
 
         return call
@@ -249,82 +329,130 @@ def checked(error: type[InputError] = InputError) -> Callable[[F], F]:
     return decorate
 
 
-def _check_argument(
-    name: str, value: Any, hint: Any, default: Any, error: type[InputError]
-) -> None:
-    rule = RANGES.get(name)
-    is_open = value is None or isinstance(value, str) or hint is Any
-    if not _accepts(value, hint):
-        if rule is not None and get_origin(hint) is None:
-            rule(name, value, error)
-        has_default = default is not inspect.Parameter.empty
-        fix = f"pass {name}={default!r}" if has_default else f"see the documentation of {name}"
-        got = f"{value!r}"[:80] if isinstance(value, _PLAIN) else type(value).__name__
-        raise error(name, expected=_in_words(hint), got=got, fix=FIXES.get(name, fix))
-    if rule is not None and not is_open and is_number(value):
-        rule(name, value, error)
+def _entries(parameter: inspect.Parameter, value: Any) -> list[tuple[str, Any]]:
+    """The values of an argument with their names: several for ``*args`` and ``**words``."""
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return list(value.items())
+    several = value if parameter.kind is parameter.VAR_POSITIONAL else (value,)
+    return [(parameter.name, entry) for entry in several]
 
 
-_PLAIN = (str, bytes, bool, int, float, type(None), list, tuple, dict)
-#: Kinds of data, which the contract of data checks.
-_DATA_MODULES = ("numpy", "xarray", "pandas", "matplotlib")
+def _wrong_argument(
+    name: str, parameter: inspect.Parameter, expected: str, value: Any, error: type[InputError]
+) -> InputError:
+    default, fix = parameter.default, f"see the documentation of {name}"
+    if name in RANGES:
+        fix = f"pass {name}={RANGES[name].example}"
+    if isinstance(default, PLAIN):
+        fix = f"pass {name}={default!r}"
+    kind, advice = ADVICE.get(name, (error, fix))
+    got = shown(value) if isinstance(value, PLAIN) else type(value).__name__
+    return kind(name, expected=expected, got=got, fix=advice)
 
 
-def _accepts(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type."""
+def _rules_of(target: Any, signature: inspect.Signature) -> dict[str, Rule]:
+    names = _Names(target.__globals__)
+    hints = get_type_hints(target, localns=names, include_extras=True)
+    return {name: rule_of(hints.get(name, Any), RANGES.get(name)) for name in signature.parameters}
+
+
+class _Names(dict):
+    """The names of a module; those that only a type checker imports are public, or anything."""
+
+    def __missing__(self, name: str) -> Any:
+        public = sys.modules.get("spdelaw._public")
+        return getattr(builtins, name, getattr(public, name, Any))
+
+
+def rule_of(hint: Any, range_: Range | None = None) -> Rule:
+    """The rule of an annotation; ``range_`` is that of its numbers."""
     kind, parts = get_origin(hint), get_args(hint)
+    if kind is Annotated:
+        return rule_of(parts[0], next(part for part in parts[1:] if isinstance(part, Range)))
     if kind in (Union, UnionType):
-        return any(_accepts(value, part) for part in parts)
+        return _any_of([rule_of(part, range_) for part in parts])
     if kind is Literal:
-        return isinstance(value, str) and value in parts
+        return fits(f"one of {parts}", lambda v: isinstance(v, str) and v in parts)
+    if kind is tuple and Ellipsis not in parts:
+        return _row([rule_of(part, range_) for part in parts])
     if kind in (tuple, list, Sequence):
-        is_row = kind is tuple and Ellipsis not in parts
-        if not is_row and _accepts(value, parts[0]):  # one in place of several
-            return True
-        if isinstance(value, str | bytes | Mapping | set) or not np.iterable(value):
-            return False
-        entries = list(value)
-        if is_row:
-            pairs = zip(entries, parts, strict=False)
-            return len(entries) == len(parts) and all(_accepts(*pair) for pair in pairs)
-        return all(_accepts(entry, parts[0]) for entry in entries)
+        return _several(rule_of(parts[0], range_))
     if kind is Mapping:
-        return isinstance(value, Mapping) and all(
-            _accepts(*pair) for entry in value.items() for pair in zip(entry, parts, strict=True)
+        return _mapping(*(rule_of(part) for part in parts))
+    hint = kind or hint
+    if hint in (int, float) and range_ is not None:
+        return range_.rule
+    if hint in SIMPLE:
+        return SIMPLE[hint]
+    if hint is Callable:
+        return fits("a function", callable)
+    if not isinstance(hint, type) or hint.__module__.split(".")[0] in ARRAY_MODULES:
+        return SIMPLE[Any]
+    return fits(_a(hint), lambda v: isinstance(v, hint))
+
+
+def _any_of(rules: list[Rule]) -> Rule:
+    def rule(value: Any) -> str:
+        complaints = [rule(value) for rule in rules]
+        return " or ".join(dict.fromkeys(complaints)) if all(complaints) else ""
+
+    return rule
+
+
+def _several(each: Rule) -> Rule:
+    """A sequence, or one in place of several."""
+
+    def rule(value: Any) -> str:
+        if not each(value) or (_is_sequence(value) and not any(map(each, value))):
+            return ""
+        return f"several, each {each(UNFIT)}"
+
+    return rule
+
+
+def _row(each: list[Rule]) -> Rule:
+    """A sequence with a rule for each of its entries."""
+
+    def rule(value: Any) -> str:
+        is_row = _is_sequence(value) and len(value) == len(each)
+        if is_row and not any(one(entry) for one, entry in zip(each, value, strict=True)):
+            return ""
+        return f"({', '.join(one(UNFIT) for one in each)})"
+
+    return rule
+
+
+def _mapping(key: Rule, entry: Rule) -> Rule:
+    def accepts(value: Any) -> bool:
+        return isinstance(value, Mapping) and not any(
+            key(name) or entry(one) for name, one in value.items()
         )
-    if kind is not None:
-        return isinstance(value, kind) if isinstance(kind, type) else True
-    if hint in _SIMPLE:
-        return _SIMPLE[hint][0](value)
-    if not isinstance(hint, type) or hint.__module__.split(".")[0] in _DATA_MODULES:
-        return True
-    return isinstance(value, hint)
+
+    return fits("a dict", accepts)
 
 
-def _in_words(hint: Any) -> str:
-    """The annotated type for an error."""
-    kind, parts = get_origin(hint), get_args(hint)
-    if kind in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_in_words(part) for part in parts))
-    if kind is Literal:
-        return f"one of {parts}"
-    if kind in (tuple, list, Sequence):
-        return f"several, each {_in_words(parts[0])}"
-    if kind is not None:
-        return {Mapping: "a dict", Callable: "a function"}.get(kind, kind.__name__)
-    if hint in _SIMPLE:
-        return _SIMPLE[hint][1]
-    name = getattr(hint, "__name__", str(hint))
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+def _is_sequence(value: Any) -> bool:
+    sized = hasattr(value, "__len__") and np.iterable(value)
+    return sized and not isinstance(value, str | bytes | Mapping | set)
 
 
-_SIMPLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    Any: (lambda v: True, "anything"),
-    bool: (lambda v: isinstance(v, bool | np.bool_), "True or False"),
-    int: (lambda v: isinstance(v, Integral) and not isinstance(v, bool), "an integer"),
-    float: (is_number, "a finite number"),
-    str: (lambda v: isinstance(v, str) and "\0" not in v, "text"),
-    Path: (lambda v: isinstance(v, os.PathLike) and "\0" not in str(v), "a path"),
-    None: (lambda v: v is None, "None"),
-    type(None): (lambda v: v is None, "None"),
+def _a(kind: type) -> str:
+    name = kind.__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+#: A value that no rule accepts, to ask what it expects.
+UNFIT = object()
+#: Packages whose objects the contract of data checks, or a figure.
+ARRAY_MODULES = ("numpy", "pandas")
+#: Types whose values a message shows; of others it names the type.
+PLAIN = (str, bytes, bool, int, float, complex, type(None), list, tuple, dict, np.generic)
+SIMPLE: dict[Any, Rule] = {
+    Any: lambda value: "",
+    bool: fits("True or False", lambda v: isinstance(v, bool | np.bool_)),
+    int: fits("an integer", _is_integer),
+    float: fits("a finite number", is_number),
+    str: fits("text", lambda v: isinstance(v, str) and "\0" not in v),
+    Path: fits("a path", lambda v: isinstance(v, os.PathLike) and "\0" not in str(v)),
+    type(None): fits("None", lambda v: v is None),
 }

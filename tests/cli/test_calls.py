@@ -100,8 +100,8 @@ FITS = [
     ("complete.nc --observation-noise 0.01 --noise low_rank --noise-rank 2 --bootstrap 5",
      HEAT, "auto", {"observation_noise": 0.01, "noise": "low_rank", "noise_rank": 2,
                     "bootstrap": 5}),
-    ("complete.nc --observation-noise none --mean zero --rest memory", HEAT, "auto",
-     {"observation_noise": "none", "mean": "zero", "rest": "memory"}),
+    ("complete.nc --observation-noise none --mean zero --residual memory", HEAT, "auto",
+     {"observation_noise": "none", "mean": "zero", "residual": "memory"}),
     ("complete.nc --terms u,u^3 --fixed nu=0.05,u^3=-1 --modes 5", HEAT, 5,
      {"terms": ("u", "u^3"), "fixed": {"nu": 0.05, "u^3": -1.0}}),
     ("complete.nc --season 0.5 2", HEAT, "auto", {"season": sl.Season(0.5, 2)}),
@@ -179,15 +179,19 @@ SST = sl.Preparation(rename={"lon": "x", "lat": "y"}, variable="sst", time_unit=
 COMPLETE = {"domain": HEAT, "prepare": None}
 CALLS = [
     ("fill sea.nc --anomalies mean --out x.nc", {"prepare": SST, "seconds": 300.0}),
-    ("fill masked.nc --modes 3 --drift diagonal --basis domain --rest white --seconds 0 --smooth "
-     "--everywhere --seed 4 --out x.nc",
-     COMPLETE | {"n_modes": 3, "drift": "diagonal", "basis": "domain", "rest": "white",
+    ("fill masked.nc --modes 3 --drift diagonal --basis domain --residual white --seconds 0 "
+     "--smooth --everywhere --seed 4 --out x.nc",
+     COMPLETE | {"n_modes": 3, "drift": "diagonal", "basis": "domain", "residual": "white",
                  "seconds": None, "smooth": True, "everywhere": True, "seed": 4}),
     ("skill calm.nc", {"domain": CALM.domain, "prepare": None}),
-    ("skill calm.nc --modes 1,2 --leads 1,3 --first 60 --refits 1 --origins rolling --rest white "
-     "--drift dense --noise dense --initial stationary --nuisance 0 --level 0.9 --most-origins 5",
+    ("skill calm.nc --state-noise proportional --terms u,u^2 --observation-noise 0.1 --mean zero",
+     {"domain": CALM.domain, "prepare": None, "state_noise": "proportional", "terms": ("u", "u^2"),
+      "observation_noise": 0.1, "mean": "zero"}),
+    ("skill calm.nc --modes 1,2 --leads 1,3 --first 60 --refits 1 --origins rolling "
+     "--residual white --drift dense --noise dense --initial stationary --nuisance 0 --level 0.9 "
+     "--most-origins 5",
      {"n_modes": [1, 2], "leads": [1, 3], "first": 60, "refits": 1, "origins": "rolling",
-      "rest": "white", "drift": "dense", "noise": "dense", "initial": "stationary",
+      "residual": "white", "drift": "dense", "noise": "dense", "initial": "stationary",
       "nuisance": 0, "level": 0.9, "most_origins": 5}),
     ("skill sst.nc --domain eof --modes 2", {"domain": "eof", "n_modes": 2}),
     ("discover fronts.nc --modes 5 --library u,u^3 --noise diagonal --fixed nu=0 --bootstrap 20",

@@ -327,14 +327,14 @@ def test_table_to_forecast_and_scores(run, run_json, stocked):
 
 
 def test_fill(run, run_json, stocked):
-    line = "fill sea.nc --modes 2 --drift diagonal --basis domain --rest white --anomalies mean"
+    line = "fill sea.nc --modes 2 --drift diagonal --basis domain --residual white --anomalies mean"
     document = run_json(f"{line} --out full.nc")
     assert document["candidates"][0]["rmse"] > 0
     assert document["chosen"]["n_modes"] == 2
     got, gappy = stored("full.nc"), stored("sea.nc")["sst"]
     assert {"mean", "std", "held_out_rmse"} <= set(got.data_vars)
     python = sl.fill(gappy, prepare=sl.Preparation(anomalies="mean"), n_modes=2, drift="diagonal",
-                     basis="domain", rest="white")  # fmt: skip
+                     basis="domain", residual="white")  # fmt: skip
     np.testing.assert_allclose(got["mean"], python["mean"], equal_nan=True)
     np.testing.assert_array_equal(got["time"], gappy["time"])
     assert set(got["mean"].dims) == {"path", "time", "lat", "lon"}

@@ -260,7 +260,7 @@ def test_filling_across_the_dateline_is_the_filling_of_counted_longitudes():
     coords = {"time": months.astype("datetime64[ns]"), "lat": lat, "lon": lon}
     east = xr.DataArray(values, coords, ("time", "lat", "lon"), "t")
     signed = east.assign_coords(lon=(lon + 180) % 360 - 180).sortby("lon")
-    words = {"n_modes": 2, "basis": "domain", "drift": "diagonal", "rest": "white"}
+    words = {"n_modes": 2, "basis": "domain", "drift": "diagonal", "residual": "white"}
     one, two = (sl.fill(data, **words)["mean"] for data in (east, signed))
     np.testing.assert_allclose(two.sel(lon=lon).values, one.values, rtol=1e-6)
 

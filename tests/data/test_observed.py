@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -75,9 +76,10 @@ def test_scores_of_a_grid_with_land_are_those_of_its_sea():
     padded = xr.concat([fields, later], "time")
     law = sl.fit(fields, BOX, 2, nuisance=0, mean="zero", observation_noise="estimate")
     observed = observe(fields, BOX).at_observed_points().flat
-    expected = sl.evaluate(law, observed).to_dict()
-    assert sl.evaluate(law, fields).to_dict() == expected
-    assert sl.evaluate(law, padded).to_dict() == expected
+    expected = pd.json_normalize(sl.evaluate(law, observed).to_dict()).iloc[0]
+    for same in (fields, padded):  # to rounding, which depends on the version of NumPy
+        scores = pd.json_normalize(sl.evaluate(law, same).to_dict()).iloc[0]
+        pd.testing.assert_series_equal(scores, expected, rtol=1e-12)
 
 
 def test_parts_keep_values_and_labels_together():

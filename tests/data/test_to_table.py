@@ -90,7 +90,7 @@ def test_columns_as_text():
 
 def test_tables_and_files_go_into_every_verb(tmp_path):
     rows = stations(6, 60)
-    words = {"rest": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
+    words = {"residual": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
     law = sl.fit(rows, None, 2, prepare=sl.Preparation(anomalies="mean"), **words)
     fields = sl.from_table(rows, **NAMES)
     rows.to_csv(tmp_path / "rows.csv", index=False)
@@ -109,12 +109,33 @@ def test_times_and_points_of_bare_arrays():
     tos = monthly_map(n_years=2)["tos"]
     points = {"lat": tos.lat.values, "lon": tos.lon.values}
     law = sl.fit(
-        tos.values, None, 2, times=tos.time.values, points=points, rest="white", nuisance=0,
+        tos.values, None, 2, times=tos.time.values, points=points, residual="white", nuisance=0,
         prepare=sl.Preparation(anomalies="mean"),
     )  # fmt: skip
-    named = sl.fit(tos, None, 2, rest="white", nuisance=0, prepare=sl.Preparation(anomalies="mean"))
+    named = sl.fit(
+        tos, None, 2, residual="white", nuisance=0, prepare=sl.Preparation(anomalies="mean")
+    )
     np.testing.assert_allclose(law.dynamics.drift, named.dynamics.drift)
     with pytest.raises(DataError, match="times="):
         law.reconstruct(tos.values)
     with pytest.raises(DataError, match="it once"):
         law.reconstruct(tos, times=tos.time.values)
+
+
+def test_units_are_stated_or_in_a_column_and_stay_with_results(tmp_path):
+    rows = stations(6, 40)
+    stated = sl.from_table(rows, **NAMES, units="degC")
+    assert stated.attrs["units"] == "degC"
+    table = sl.to_table(stated)
+    assert list(table.columns)[-2:] == ["tmax", "units"]
+    assert sl.from_table(table, **NAMES).attrs["units"] == "degC"
+    law = sl.fit(
+        stated, sl.Box((-97, -87), (37, 45), boundary="neumann"), 2, mean="zero", nuisance=0
+    )
+    assert law.parameters["noise_variance"].attrs["units"] == "degC^2/days"
+    assert set(sl.to_table(law.forecast(rows, steps=2))["units"]) == {"degC"}
+    with pytest.raises(DataError, match=r"column 'units': expected .*, K, got degC"):
+        sl.from_table(table, **NAMES, units="K")
+    table.loc[3, "units"] = "K"
+    with pytest.raises(DataError, match="the same units in all rows, got degC, K"):
+        sl.from_table(table, **NAMES)

@@ -36,7 +36,9 @@ def test_against_scipy():
     h = sl.Sphere().eigenfunctions(points, 21**2)
     for l in (0, 1, 2, 7, 20):
         for m in range(l + 1):
-            y = special.sph_harm_y(l, m, theta, phi) * (-1.0) ** m
+            size = (2 * l + 1) / (4 * np.pi) / special.poch(l - m + 1, 2 * m)
+            y = np.sqrt(size) * special.lpmv(m, l, np.cos(theta)) * np.exp(1j * m * phi)
+            y *= (-1.0) ** m  # without the Condon-Shortley phase
             if m == 0:
                 np.testing.assert_allclose(h[:, l**2], y.real, atol=1e-12)
                 continue

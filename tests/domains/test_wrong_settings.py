@@ -28,9 +28,12 @@ class Rude:
         raise RuntimeError("no")
 
 
-ARRAYS = stnp.arrays(
-    st.sampled_from([np.float64, np.int64, np.bool_, np.complex128, "U3", "M8[s]", object]),
-    stnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+SHAPES = stnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+ARRAYS = st.one_of(
+    stnp.arrays(
+        st.sampled_from([np.float64, np.int64, np.bool_, np.complex128, "U3", "M8[s]"]), SHAPES
+    ),
+    stnp.arrays(object, SHAPES, elements=st.none() | st.text(max_size=3)),
 )
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=5),

@@ -4,17 +4,18 @@ import dataclasses
 import inspect
 import re
 import shlex
+import zlib
 
 import numpy as np
 import pytest
-from benchmarks._calibration_kinds import POINTS, heat, uneven
+from benchmarks._calibration_kinds import POINTS, coupled, heat, uneven
 from benchmarks.calibration_advice import allen_cahn
 from typer.testing import CliRunner
 
 import spdelaw as sl
 from spdelaw.cli.messages import in_options
 from spdelaw.cli.shell import app
-from spdelaw.evaluation.checks import departures
+from spdelaw.evaluation.checks import departures, verdict
 from spdelaw.evaluation.checks.suite import suite_of
 from spdelaw.evaluation.checks.verdict import CAUSES, _cause_line, _domain_text
 
@@ -179,7 +180,17 @@ def test_a_domain_with_modes_that_the_fields_do_not_have(domain, line):
     assert line in advice(simulated(0, n_modes=4), 4, domain)[0]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_domain_that_is_less_likely_is_not_named(monkeypatch):
+    """Of stations a ring may leave less outside its modes and cost thousands of nats inside."""
+    ring = sl.Interval(0.0, np.pi, "periodic"), 1e6, False
+    monkeypatch.setattr(verdict, "better_domain", lambda law, observed: ring)
+    fields = sl.simulate(coupled(True, False), 20, TIMES, POINTS, seed=0, observation_std=0.1)
+    lines = advice(fields)
+    assert "noise='" in lines[0] or "--noise" in lines[0]
+    assert not any("another domain" in line for line in lines)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_trend_in_time(seed):
     """Few paths do not tell a trend from a slower decay; 40 do."""
     in_time = simulated(seed, 40) + (4.0 * TIMES)[:, None] * np.sin(POINTS)
@@ -210,6 +221,21 @@ def test_a_semilinear_law_is_tested_for_a_missing_term(seed):
     assert "it lacks a term u^3" in lacking[0]
     assert "--terms u,u^3, in Python terms=('u', 'u^3')" in lacking[0]
     assert advice(fields, 8, domain, terms=("u", "u^3")) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_missing_square_beside_the_cube(seed):
+    fields = allen_cahn(10, 100, quadratic=2.0)(np.random.default_rng(seed))
+    lines = advice(fields, 8, sl.catalogue.allen_cahn(8).domain, terms=("u", "u^3"))
+    assert "it lacks a term u^2" in lines[0]
+
+
+@pytest.mark.parametrize("seed", [25, 54, 86])
+def test_slow_fronts_have_no_trend(seed):
+    """As free regressors the states of all modes, which move slowly, made one in these records."""
+    rng = np.random.default_rng([zlib.crc32(b"Allen-Cahn, terms u, u^3"), seed])
+    law = sl.fit(allen_cahn()(rng), sl.catalogue.allen_cahn(8).domain, 8, terms=("u", "u^3"))
+    assert sl.evaluate(law, allen_cahn()(rng), tiers=()).check.fits
 
 
 REFUSED = ("noise='", "drift='", "nuisance", "per_point", "season=", "mean=")

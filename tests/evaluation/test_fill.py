@@ -51,14 +51,14 @@ def map_of_sea(n_times=48, seed=0):
 
 def test_gaps_hold_what_the_law_says_and_the_rest_stays():
     _, gappy = record(n_paths=2, n_times=40)
-    result = fill_record(gappy, CALM.domain, 3, rest="white", **QUICK)
+    result = fill_record(gappy, CALM.domain, 3, residual="white", **QUICK)
     law_says = result.law.reconstruct(gappy)
     missing = gappy.isnull()
     np.testing.assert_allclose(result.data["mean"].where(missing), law_says["mean"].where(missing))
     xr.testing.assert_equal(result.data["mean"].where(~missing), gappy.where(~missing))
     assert (result.data["std"].where(~missing, 0.0) == 0).all()
     assert (result.data["std"].where(missing, 1.0) > 0).all()
-    smooth = sl.fill(gappy, CALM.domain, 3, rest="white", smooth=True, **QUICK)
+    smooth = sl.fill(gappy, CALM.domain, 3, residual="white", smooth=True, **QUICK)
     np.testing.assert_allclose(smooth["mean"], law_says["mean"])
     ratio = (smooth["std_field"] / law_says["std_field"]).isel(x=slice(1, -1))
     np.testing.assert_allclose(ratio, ratio[0, 0, 0], rtol=1e-6)  # one calibrated factor
@@ -69,8 +69,8 @@ def test_gaps_hold_what_the_law_says_and_the_rest_stays():
     )
 
 
-@pytest.mark.parametrize("rest", ["white", "local", "shared", "memory"])
-def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(rest):
+@pytest.mark.parametrize("residual", ["white", "local", "shared", "memory"])
+def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(residual):
     """Null: errors are normal with these deviations; one record of 301 times and 23 points.
 
     The law has three of the eight modes. At observed values the limits are wide: from one value
@@ -80,7 +80,7 @@ def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(rest):
     clean = sl.simulate(calm, 1, np.linspace(0, 30, 301), calm.domain.grid(25)[1:-1], seed=1)
     first, second = 0.15 * np.random.default_rng(10).standard_normal((2, *clean.shape))
     gappy = sl.mask(clean + first, "blocks", fraction=0.3, seed=1)
-    filled = sl.fill(gappy, calm.domain, 3, rest=rest, smooth=True, **QUICK)
+    filled = sl.fill(gappy, calm.domain, 3, residual=residual, smooth=True, **QUICK)
     missing = gappy.isnull().values
     for name, truth in (("std", clean + second), ("std_field", clean)):
         inside = (abs(truth - filled["mean"]) < 1.96 * filled[name]).values
@@ -92,7 +92,7 @@ def test_bands_of_value_and_field_hold_at_gaps_and_at_observed_values(rest):
 
 def test_the_law_comes_back_too():
     _, gappy = record(n_times=40)
-    filled, law = sl.fill(gappy, CALM.domain, 3, rest="white", return_law=True, **QUICK)
+    filled, law = sl.fill(gappy, CALM.domain, 3, residual="white", return_law=True, **QUICK)
     assert law.n_modes == 3
     missing = gappy.isnull()
     law_says = law.reconstruct(gappy)["mean"].where(missing)
@@ -102,7 +102,7 @@ def test_the_law_comes_back_too():
 def test_a_gaussian_by_hand():
     """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
     _, gappy = record(n_times=12, fraction=0.25)
-    words = {"rest": "white", "observation_noise": 0.1, "mean": "zero", **QUICK}
+    words = {"residual": "white", "observation_noise": 0.1, "mean": "zero", **QUICK}
     result = fill_record(gappy, CALM.domain, 2, **words)
     space, t = result.law.state_space, gappy["time"].values
     lam, q = np.asarray(space.linear.drift), np.asarray(space.linear.noise)
@@ -233,8 +233,9 @@ def test_no_time_is_reported():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"n_modes": 0}, {"basis": "waves"}, {"drift": "steep"}, {"rest": "none"}, {"seconds": -1},
-        {"forcing": 1}, {"nonsense": 1}, {"prepare": "month"}, {"domain": "interval"},
+        {"n_modes": 0}, {"basis": "waves"}, {"drift": "steep"}, {"residual": "none"},
+        {"seconds": -1}, {"forcing": 1}, {"nonsense": 1}, {"prepare": "month"},
+        {"domain": "interval"},
     ],
 )  # fmt: skip
 def test_refusals(settings):

@@ -1,4 +1,4 @@
-"""Parts of filling: kriging of the rest against a whole Gaussian, and climatologies completed."""
+"""Parts of filling: kriging of the residual against a Gaussian, and climatologies completed."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def places(n, rng, n_paths=1):
 def test_kriging_with_all_neighbours_is_the_gaussian_answer(smooth):
     rng, kernel = np.random.default_rng(0), Kernel(0.7, 1.3, 0.2, 2.0, smooth)
     given, there = places(15, rng), places(4, rng)
-    rest = rng.standard_normal(15)
+    residual = rng.standard_normal(15)
 
     def correlation(a, b):
         d = np.hypot(*((a.position[:, None] - b.position) / [0.7, 1.4]).transpose(2, 0, 1))
@@ -41,11 +41,11 @@ def test_kriging_with_all_neighbours_is_the_gaussian_answer(smooth):
     cov = correlation(given, given) + kernel.noise * np.eye(15)
     cross = correlation(there, given)
     weights = np.linalg.solve(cov, cross.T)
-    mean, share = krige(rest, given, there, kernel)
-    np.testing.assert_allclose(mean, weights.T @ rest, atol=1e-7)
+    mean, share = krige(residual, given, there, kernel)
+    np.testing.assert_allclose(mean, weights.T @ residual, atol=1e-7)
     np.testing.assert_allclose(share, 1 - np.sum(cross.T * weights, 0) + kernel.noise, atol=1e-7)
     apart = there._replace(path=np.ones(4))  # another path says nothing
-    np.testing.assert_allclose(krige(rest, given, apart, kernel)[0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(krige(residual, given, apart, kernel)[0], 0.0, atol=1e-12)
 
 
 def test_white_rests_get_no_kernel_and_smooth_ones_do():
@@ -82,8 +82,8 @@ def test_a_shared_rest_is_the_gaussian_answer_and_learns_who_goes_with_whom():
     rng = np.random.default_rng(3)
     points = np.arange(8.0)[:, None]
     left, right = rng.standard_normal((2, 1, 400, 4))
-    rest = np.concatenate([left, left + 0.3 * right], axis=-1)  # k and k + 4 are alike
-    gappy = np.where(rng.uniform(size=rest.shape) < 0.2, np.nan, rest)
+    residual = np.concatenate([left, left + 0.3 * right], axis=-1)  # k and k + 4 are alike
+    gappy = np.where(rng.uniform(size=residual.shape) < 0.2, np.nan, residual)
     result, _ = shared_covariance(gappy, points, 0.95)
     cov = np.kron([[1, 1], [1, 1.09]], np.eye(4))
     np.testing.assert_allclose(result, cov, atol=0.25)

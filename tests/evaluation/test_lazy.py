@@ -55,7 +55,7 @@ def test_a_scorecard_reads_no_more_than_it_scores():
 
 
 def test_gaps_of_lazy_paths_are_filled_block_by_block(tmp_path):
-    words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
+    words = {"drift": "diagonal", "basis": "domain", "residual": "white"}
     here = sl.fill(DATA, INTERVAL, 2, **words)
     lazy = sl.fill(DATA.chunk(path=3), INTERVAL, 2, **words)
     assert lazy["mean"].chunks[0] == (3, 3, 2)
@@ -163,9 +163,9 @@ def finer_record():
     return data
 
 
-@pytest.mark.parametrize("rest", ["local", pytest.param("shared", marks=pytest.mark.slow)])
-def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
-    data, words = finer_record(), {"drift": "diagonal", "basis": "domain", "rest": rest}
+@pytest.mark.parametrize("residual", ["local", pytest.param("shared", marks=pytest.mark.slow)])
+def test_gaps_of_a_long_record_are_filled_in_parts(residual, tmp_path, monkeypatch):
+    data, words = finer_record(), {"drift": "diagonal", "basis": "domain", "residual": residual}
     here = sl.fill(data, INTERVAL, 2, **words)
     lazy, memory = in_memory_at_once(data, 20)
     there = sl.fill(lazy, INTERVAL, 2, **words)
@@ -179,8 +179,8 @@ def test_gaps_of_a_long_record_are_filled_in_parts(rest, tmp_path, monkeypatch):
     for name in ("mean", "std"):
         assert there[name].dims == here[name].dims
         np.testing.assert_allclose(stored[name], here[name], rtol=1e-9, atol=1e-12)
-    # A local rest looks at the parts beside its own.
-    assert memory["most"] <= (10 if rest == "local" else 4) * 20 * 8 * data.sizes["x"]
+    # A local residual looks at the parts beside its own.
+    assert memory["most"] <= (10 if residual == "local" else 4) * 20 * 8 * data.sizes["x"]
     assert memory["most"] > 0
 
 
@@ -189,7 +189,7 @@ def test_the_beginning_of_a_record_chooses_and_its_climatology_is_of_all(monkeyp
     monkeypatch.setattr(filling_module, "HEAD_BYTES", 60 * 8 * data.sizes["x"])
     monkeypatch.setattr(filling_module, "FEWEST_ROWS", 2)
     how = sl.Preparation(anomalies="mean")
-    words = {"drift": "diagonal", "basis": "domain", "rest": "white"}
+    words = {"drift": "diagonal", "basis": "domain", "residual": "white"}
     result = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
     head = fill_record(data.isel(time=slice(60)), INTERVAL, 2, prepare=how, **words)
     assert result.data.attrs["chosen_by"] == head.data.attrs["chosen_by"]

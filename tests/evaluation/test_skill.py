@@ -155,7 +155,7 @@ def test_table_and_forecasts_are_consistent(judged):
     np.testing.assert_allclose(np.sqrt(error), t.estimate.sel(score="rmse"))
     np.testing.assert_allclose(f.valid_time - f.origin, 0.2 * f.lead * xr.ones_like(f.valid_time))
     past = one_path().isel(time=slice(100))
-    ahead = sl.fit(past, CALM.domain, 2, rest="auto").forecast(past, steps=3)["mean"].values[0]
+    ahead = sl.fit(past, CALM.domain, 2, residual="auto").forecast(past, steps=3)["mean"].values[0]
     np.testing.assert_allclose(f["mean"].sel(predictor="law")[:, 0, 0], ahead[[0, 2]], atol=1e-9)
 
 
@@ -308,7 +308,7 @@ def test_text_and_plain_data(judged):
         ({"progress": 3}, "a function"),
         ({"prepare": "month"}, "a Preparation"),
         ({"prepare": sl.Preparation(anomalies="lead")}, "judged by starts"),
-        ({"rest": "pink"}, "white"),
+        ({"residual": "pink"}, "white"),
         ({"nmodes": 3}, "did you mean n_modes"),
     ],
 )
@@ -341,7 +341,7 @@ def test_rivals_have_the_mean_of_the_past_as_the_law_has_its_own():
     np.testing.assert_allclose(f.sel(predictor="damped persistence"), damp, atol=1e-12)
     np.testing.assert_allclose(f.sel(predictor="persistence"), raw.values[0, 79], atol=1e-12)
     past = raw.isel(time=slice(80))
-    law = sl.fit(past, CALM.domain, 2, mean="constant", nuisance=0, rest="auto")
+    law = sl.fit(past, CALM.domain, 2, mean="constant", nuisance=0, residual="auto")
     ahead = law.forecast(past, steps=1)["mean"].values[0, 0]
     np.testing.assert_allclose(f.sel(predictor="law"), ahead, atol=1e-9)
     rmse = result.score("rmse").sel(statistic="estimate", lead=1)

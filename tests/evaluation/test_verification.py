@@ -54,7 +54,7 @@ def test_mean_error_of_the_other_starts_is_subtracted():
 
 def test_law_forecasts_of_a_hindcast_and_of_one_record():
     forecasts, observations = hindcast(16, 5)
-    law = sl.fit(forecasts, None, 3, prepare=sl.Preparation(anomalies="lead"), rest="white")
+    law = sl.fit(forecasts, None, 3, prepare=sl.Preparation(anomalies="lead"), residual="white")
     ahead = law.forecast(forecasts.isel(lead=slice(3)), at=[4.0, 5.0])
     scores = sl.verify(ahead, observations, replicates=50)
     assert list(scores.table.lead.values) == [4, 5]
@@ -62,7 +62,7 @@ def test_law_forecasts_of_a_hindcast_and_of_one_record():
     assert int(scores.table.n_values.min()) == 16 * int(observations["SST"][0].notnull().sum())
     one = sl.Preparation(anomalies="mean")
     record = observations.isel(time=slice(15))
-    ahead = sl.fit(record, None, 3, prepare=one, rest="white").forecast(record, steps=3)
+    ahead = sl.fit(record, None, 3, prepare=one, residual="white").forecast(record, steps=3)
     scores = sl.verify(ahead, observations)
     assert list(scores.table.lead.values) == [1, 2, 3]
     assert np.isnan(scores.table.lower).all()  # one start has no interval

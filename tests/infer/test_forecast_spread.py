@@ -35,7 +35,7 @@ def smooth():
     return (
         data,
         sl.fit(past, INTERVAL, 2, **WORDS),
-        sl.fit(past, INTERVAL, 2, rest="white", **WORDS),
+        sl.fit(past, INTERVAL, 2, residual="white", **WORDS),
     )
 
 

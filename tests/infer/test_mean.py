@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import xarray as xr
+from benchmarks._calibration_kinds import KINDS
 from tests.fitted import INTERVAL, MEAN, fitted, two_modes
 from tests.infer.recovery import estimates
 from tests.parameters import each
@@ -255,6 +256,18 @@ def test_forcing_and_season_beside_a_mean():
         assert np.abs(z).max() < 4.5
     total = float(law.log_likelihood(fields).sum())
     assert law.info.log_likelihood == pytest.approx(total, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
+@pytest.mark.parametrize("seed", [4, 11])
+def test_a_front_that_drifts_has_a_likelihood(seed):
+    """A mean 1e6 times the data left no digits: noise 1e-65, log-likelihood -1e64."""
+    kind = next(kind for kind in KINDS if kind.name.startswith("Nagumo"))
+    fields = kind.data(seed)
+    law = sl.fit(fields, kind.truth.domain, 8)
+    plain = sl.fit(fields, kind.truth.domain, 8, mean="zero")
+    assert law.info["log_likelihood"] >= plain.info["log_likelihood"] - 1e-6
+    assert law.linear.noise.min() > 1e-6
 
 
 # -- known means -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from spdelaw.cli.shell import app
 
 NAMES = {"time": "date", "value": "tmax", "station": "id", "lon": "lon", "lat": "lat"}
 #: Few, stated choices: a journey is about its steps, not about the search.
-PLAIN = "--rest white --nuisance 0 --mean zero --initial stationary"
+PLAIN = "--residual white --nuisance 0 --mean zero --initial stationary"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_pacific_map(shell):
     sst.to_dataset().to_netcdf("sst.nc", engine="h5netcdf")
     chosen = shell(
         "skill sst.nc --anomalies month --domain eof --modes 3 --leads 1,3 --refits 1 "
-        "--most-origins 12 --drift dense --rest white --save-law best.law"
+        "--most-origins 12 --drift dense --residual white --save-law best.law"
     )
     assert chosen["fit"]["domain"] == "eof"
     words = {"n_modes": "modes"}
@@ -73,10 +73,11 @@ def test_table_of_stations(shell):
     assert ahead["date"].min() == "1990-05-01"
     shell(
         "fill stations.csv --anomalies mean --modes 4 --basis domain --drift diagonal "
-        "--rest white --out full.csv --save-law fill.law"
+        "--residual white --units degC --out full.csv --save-law fill.law"
     )
     full = pd.read_csv("full.csv")
     assert len(full) == 120 * rows["id"].nunique()
+    assert set(full["units"]) == {"degC"}
     there = rows.merge(full, on=["date", "id"])
     np.testing.assert_allclose(there["mean"], there["tmax"])
     pd.DataFrame({"name": ["A"], "lon": [-92.0], "lat": [41.0]}).to_csv("new.csv", index=False)
@@ -129,19 +130,31 @@ def test_numpy_arrays():
     gappy = values.copy()
     gappy[::7, 3] = np.nan
     given = {"times": times, "points": points}
+    words = {"domain": heat.domain, "n_modes": 2, "drift": "diagonal", "basis": "domain"}
+    words["residual"] = "white"
     law = sl.fit(gappy, heat.domain, 2, **given)
     labelled = xr.DataArray(gappy, {"time": times, "x": points}, ("time", "x"))
     pairs = [
         (law.reconstruct(gappy, **given), law.reconstruct(labelled)),
         (law.forecast(gappy, at=[8.5], **given), law.forecast(labelled, times=[8.5])),
         (law.forecast(gappy, steps=2, **given), law.forecast(labelled, steps=2)),
-        *(
-            [sl.fill(data, heat.domain, 2, drift="diagonal", basis="domain", rest="white", **more)
-             for data, more in ((gappy, given), (labelled, {}))],
-        ),
+        (sl.fill(gappy, **words, **given), sl.fill(labelled, **words)),
     ]  # fmt: skip
     for bare, named in pairs:
         np.testing.assert_allclose(bare["mean"], named["mean"])
+    ahead, later = [8.1, 8.2], values[:2]
+    truth = xr.DataArray(later, {"time": ahead, "x": points}, ("time", "x"))
+    figures = [
+        (law.plot.field(gappy, **given)[0], law.plot.field(labelled)[0]),
+        (law.plot.innovations(gappy, **given)[1], law.plot.innovations(labelled)[1]),
+        (
+            law.plot.forecast(gappy, ahead, later, **given),
+            law.plot.forecast(labelled, truth=truth, times=ahead),
+        ),
+    ]
+    for bare, named in figures:
+        for one, two in zip(bare.lines, named.lines, strict=True):
+            np.testing.assert_allclose(one.get_xydata(), two.get_xydata())
     both = [law.log_likelihood(gappy, **given), law.log_likelihood(labelled)]
     np.testing.assert_allclose(*both)
     cards = [sl.evaluate(law, gappy, **given), sl.evaluate(law, labelled)]

@@ -8,7 +8,7 @@ from tests.journeys.records import smooth_noise
 import spdelaw as sl
 from spdelaw.data.climate import interpolated, interpolation_errors
 
-PLAIN = {"rest": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
+PLAIN = {"residual": "white", "nuisance": 0, "mean": "zero", "initial": "stationary"}
 
 
 def record(n_points=40, n_times=400, seed=0):

@@ -12,7 +12,7 @@ def residual_law():
     """A law of noisy data whose residual has memory at every point."""
     n = len(POINTS)
     residual = AR1(np.linspace(0.5, 4.0, n), np.linspace(0.02, 0.2, n), np.linspace(0.1, 0.03, n))
-    return dataclasses.replace(law("stationary", NOISE), rest=residual)
+    return dataclasses.replace(law("stationary", NOISE), residual_memory=residual)
 
 
 def test_variance_at_one_observed_time_is_that_of_modes_and_residual():
@@ -25,9 +25,11 @@ def test_variance_at_one_observed_time_is_that_of_modes_and_residual():
     with_memory = residual_law()
     data = fields("stationary", NOISE, n_paths=3, seed=4, times=TIMES[:5])
     data = data.where(data.time == TIMES[2])
-    modes = dataclasses.replace(with_memory, rest=None, unresolved_variance=0.0).reconstruct(data)
+    modes = dataclasses.replace(
+        with_memory, residual_memory=None, unresolved_variance=0.0
+    ).reconstruct(data)
     both = with_memory.reconstruct(data)
-    _, v, u = with_memory.rest
+    _, v, u = with_memory.residual_memory
     weight, left = v / (v + u), v * u / (v + u)
     mean, std = modes["mean"].values[:, 2], modes["std_field"].values[:, 2]
     assert ((weight > 0.02) & (weight < 0.98)).all()

@@ -116,6 +116,26 @@ def test_best_constant_path_beats_the_mean_and_is_stationary():
     assert scores["standard_error"] == pytest.approx(each.std(ddof=1) / np.sqrt(200))
 
 
+# ------------------------------------------------------------------ every entry runs
+
+
+FIRST = [run for p in PROFILES.values() for run in plan("ab", p) if run.name.endswith("-0")]
+
+
+@pytest.mark.parametrize("planned", FIRST, ids=[f"{run.profile.name}-{run.name}" for run in FIRST])
+def test_every_entry_of_a_profile_runs(planned, small_data, tmp_path):
+    key, epochs = planned.entry.key, 1 if planned.epochs else None
+    short = {"epochs": {key: epochs} if epochs else {}, "keep_runs": False}
+    run = tiny_run(key, planned.regime, profile=dataclasses.replace(planned.profile, **short))
+    record = execute(run, tmp_path)
+    assert record.get("epochs") == epochs
+    assert find_record(tmp_path, run) == record
+    scores = record["scores"].values()
+    assert any("rmse" in of_task for of_task in scores)
+    missing = {name for of_task in scores for name, value in of_task.items() if value is None}
+    assert missing <= {"coverage"}  # that of predictions without spread
+
+
 # ------------------------------------------------------------------ records
 
 

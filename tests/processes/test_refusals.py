@@ -77,7 +77,7 @@ ROWS = [
     (lambda: bind(["u", "u"], RING, 4), "each term once"),
     (lambda: bound(("u^3",), BOTH, 6), "field of a term"),
     (lambda: bound(("u: u",), BOTH, 5), "as many modes of each"),
-    (lambda: sl.Semilinear(HEAT, ["u"]), "coefficient for each term"),
+    (lambda: sl.Semilinear(HEAT, ["u"]), "expected a dict"),
     (lambda: sl.Semilinear(HEAT, {"u": np.nan}), "finite numbers"),
     (lambda: sl.Semilinear(HEAT, {"u": "much"}), "numbers"),
     (lambda: sl.Semilinear(sl.catalogue.advection_diffusion(5), {"u": 1.0}), "not coupled"),

@@ -102,12 +102,12 @@ def test_reconstruction_uses_the_clock_of_the_path(law, fields):
 
 REFUSALS = [
     (lambda law, x: plot_spectrum(law, sl.catalogue.heat(2)), InputError, "3 modes, got 2"),
-    (lambda law, x: plot_spectrum(law, "heat"), InputError, "got str"),
+    (lambda law, x: plot_spectrum(law, "heat"), InputError, "got .heat."),
     (lambda law, x: reconstruction(x, law, path=20), InputError, "from 0 to 19"),
-    (lambda law, x: plot_reconstruction(x, x), DataError, "mean and std"),
+    (lambda law, x: plot_reconstruction(x, x), DataError, "expected a Dataset"),
     (lambda law, x: reconstruction(x, law, change=np.nan), DataError, "NaN only"),
     (lambda law, x: plot_reconstruction(x.values, law.reconstruct(x)), DataError, "got ndarray"),
-    (lambda law, x: plot_forecast(x, x), DataError, "mean and std"),
+    (lambda law, x: plot_forecast(x, x), DataError, "expected a Dataset"),
 ]
 
 

@@ -123,7 +123,7 @@ def test_modes_of_a_box_are_its_eigenfunctions():
     expected = box.eigenfunctions(box.grid(5), 2)[:, 1].reshape(5, 5).T
     np.testing.assert_array_equal(drawn(figure.axes[1]), expected)
     assert len(plot_modes(GRAPH, 9).axes) == 4  # as many as there are
-    with pytest.raises(InputError, match="a domain"):
+    with pytest.raises(InputError, match="an AbstractDomain"):
         plot_modes(xr.DataArray(0.0))
 
 

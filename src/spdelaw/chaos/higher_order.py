@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 
 from spdelaw.chaos.bases import (
     Array,
@@ -181,9 +182,7 @@ def _radau() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (0, c) to Legendre coefficients.
     """
     legendre = np.polynomial.legendre
-    edge = np.zeros(N_POINTS + 1)
-    edge[-2:] = 1.0, -1.0
-    c = 0.5 * (np.append(np.sort(legendre.legroots(edge))[:-1], 1.0) + 1.0)
+    c = 0.5 * (np.append(scipy.special.roots_jacobi(N_POINTS - 1, 1, 0)[0], 1.0) + 1.0)
     table = legendre.legvander(2 * c - 1, N_POINTS - 1)
     integrals = np.stack(
         [0.5 * legendre.legval(2 * c - 1, legendre.legint(e, lbnd=-1)) for e in np.eye(N_POINTS)], 1

@@ -156,17 +156,26 @@ class Shared:
         x: Name of the column with positions x, where they are not longitudes.
         y: Name of the column with positions y, where they are not latitudes.
         quantity: Rows to use if a column names the quantity of each row, such as element=TMAX.
+        units: Units of the values, such as degC; by default those in a column units.
     """
 
 
 SHARED = describe_arguments(inspect.cleandoc(str(Shared.__doc__)))
-SHORT_FLAGS = {"out": "-o", "force": "-f", "paths": "-n", "variable": "-v", "config": "-c",
-               "quiet": "-q", "data": "-d"}  # fmt: skip
+SHORT_FLAGS = {
+    "out": "-o",
+    "force": "-f",
+    "paths": "-n",
+    "variable": "-v",
+    "config": "-c",
+    "quiet": "-q",
+    "data": "-d",
+    "residual": "--rest",
+}  # the last is its earlier name
 #: Named groups in the help of a long command, with options that no group of arguments puts there.
 MODEL, ENGINE, OUTPUT = "Model", "Engine", "Output"
 PANELS = {
     "Input": ("variable", "along", "config"),
-    MODEL: ("modes", "library", "noise", "basis", "rest", "seconds"),
+    MODEL: ("modes", "library", "noise", "basis", "residual", "seconds"),
     "Forecasts of the past": ("leads", "origins", "first", "refits", "most_origins"),
     "Uncertainty": ("level", "bootstrap", "seed"),
     ENGINE: ("engine", "engine_option", "dask"),
@@ -284,11 +293,14 @@ GROUPS = {
     "DiscoverModel": Group(_MODEL, panel=MODEL, only=("observation_noise", "fixed")),
     "FillModel": Group(_MODEL, panel=MODEL, only=("drift",)),
     "SkillModel": Group(
-        _MODEL, panel=MODEL, only=("drift", "noise", "initial", "nuisance", "rest")
+        _MODEL,
+        panel=MODEL,
+        only=("drift", "noise", "initial", "observation_noise", "nuisance", "mean", "residual",
+              "state_noise"),
     ),
     "FillSettings": Group(
         ("evaluation/gaps/filling.py:fill",),
-        only=("basis", "rest", "smooth", "everywhere", "seconds", "seed"),
+        only=("basis", "residual", "smooth", "everywhere", "seconds", "seed"),
         shapes={"seconds": "Seconds"},
     ),
     "SkillSettings": Group(

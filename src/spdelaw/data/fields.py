@@ -32,6 +32,7 @@ from spdelaw.errors import DataError
 # ---------- From NumPy, torch, Dataset or DataArray to one labelled array
 
 
+@checked(DataError)
 def to_array(
     data: Any, times: Any, points: Any, variable: str | None, dims: tuple[str, ...]
 ) -> xr.DataArray:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.data.executors import pieces_of, slices_of
 from spdelaw.data.fields import canonical, check_values
 from spdelaw.data.io.encoding import plain_attrs
@@ -143,6 +144,7 @@ def _coordinate_digest(coordinate: xr.Variable) -> str:
 UNIFORM_TOLERANCE = 1e-6
 
 
+@checked()
 def describe(fields: xr.DataArray) -> dict[str, Any]:
     """Summary of fields as a dict of plain text and numbers, ready for JSON.
 

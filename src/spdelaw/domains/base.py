@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import real_array, whole
+from spdelaw.checks import one_of, real_array, shown, whole
 from spdelaw.domains.places import (
     Places,
     as_points,
@@ -27,13 +27,10 @@ from spdelaw.domains.products import Multiplied, Pairs, Products, pairs_of_modes
 from spdelaw.domains.transforms import Analysis, analyse_values, fast_transform, warn_if_aliased
 from spdelaw.errors import DomainError
 
-# ---------- Checks of the arguments of domains: numbers, tables of numbers, words
+# ---------- Checks of the arguments of domains: numbers and tables of numbers
 
 
 Array = np.ndarray
-
-#: Characters of a wrong value that a message shows.
-SHOWN_CHARACTERS = 60
 
 
 def real(what: str, value: Any, fix: str, *, positive: bool = False) -> float:
@@ -73,23 +70,6 @@ def pair(what: str, value: Any, expected: str, fix: str) -> tuple[float, float]:
     if ends.shape != (2,) or not np.isfinite(ends).all():
         raise DomainError(what, expected=expected, got=shown(value), fix=fix)
     return float(ends[0]), float(ends[1])
-
-
-def word(what: str, value: Any, words: tuple[str, ...]) -> str:
-    """One of the words, or `DomainError`."""
-    if not isinstance(value, str) or value not in words:
-        fix = f"pass {what}={words[0]!r}"
-        raise DomainError(what, expected=f"one of {words}", got=shown(value), fix=fix)
-    return value
-
-
-def shown(value: Any) -> str:
-    """A wrong value in a message: short, with its type where it is text or unknown."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # an object that cannot even be shown
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 # ---------- Tables for notebooks
@@ -380,7 +360,7 @@ class AbstractDomain(abc.ABC):
         self, values: Array, points: Array, n_modes: int, method: str = "auto"
     ) -> Analysis:
         """Coefficients of bare arrays, with measures of their accuracy."""
-        n_modes, method = self.check_modes(n_modes), word("method", method, METHODS)
+        n_modes, method = self.check_modes(n_modes), one_of("method", method, METHODS, DomainError)
         return analyse_values(self, values, self.check_points(points), n_modes, method)
 
     def synthesise(
@@ -419,7 +399,7 @@ class AbstractDomain(abc.ABC):
             got = f"shape {coefficients.shape}"
             raise DomainError("coefficients", expected=expected, got=got, fix=fix)
         n_modes = self.check_modes(coefficients.shape[-1])
-        word("method", method, METHODS)
+        one_of("method", method, METHODS, DomainError)
         # A fast transform pays off only when most modes of the grid are in use.
         pays_off = n_modes > 64 and 4 * n_modes > len(points)
         fast = fast_transform(method, pays_off, self.fast_synthesise, coefficients, points)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spdelaw.checks import real_array
-from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, shown, word
+from spdelaw.checks import checked, one_of, real_array, shown
+from spdelaw.domains.base import AbstractDomain, Array, Turn, pair
 from spdelaw.domains.interval import BOUNDARIES, Interval
 from spdelaw.domains.places import grid_points, places_of_points
 from spdelaw.domains.products import WAVE_BYTES, Products, grid_of, looked_up
@@ -40,6 +40,9 @@ class TensorDomain(AbstractDomain):
         """Results of a method of every factor, each called with its own argument."""
         return [getattr(f, method)(x) for f, x in zip(self.factors, given, strict=True)]
 
+    def _rows(self, points: Any) -> Array:
+        return real_array("points", points, columns=len(self.factors))
+
     def indices(self, n_modes: int) -> Array:
         """Position of each mode in its factors, from zero; shape (n_modes, d).
 
@@ -57,7 +60,7 @@ class TensorDomain(AbstractDomain):
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Products of the factors' eigenfunctions; shape (n_points, n_modes)."""
-        index, points = self.indices(n_modes), real_array("points", points)
+        index, points = self.indices(n_modes), self._rows(points)
         out = np.ones((len(points), n_modes))
         for k, factor in enumerate(self.factors):
             # On a grid each coordinate takes few values: evaluate there, then look up.
@@ -68,7 +71,7 @@ class TensorDomain(AbstractDomain):
 
     def products(self, points: Array, n_modes: int) -> Products:
         """Gram matrices looked up among sums of the weights over products in each dim."""
-        index, points = self.indices(n_modes), real_array("points", points)
+        index, points = self.indices(n_modes), self._rows(points)
         grid = grid_of(points)
         columns, cells = (list(points.T), None) if grid is None else grid
         most = index.max(0) + 1
@@ -83,7 +86,7 @@ class TensorDomain(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Product of the factors' densities."""
-        return np.prod(self._each("weight", real_array("points", points).T), axis=0)
+        return np.prod(self._each("weight", self._rows(points).T), axis=0)
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Product rule with ``n_points`` a dim."""
@@ -96,14 +99,19 @@ class TensorDomain(AbstractDomain):
         least = 64 if len(self.factors) == 2 else 24
         return self.quadrature(max(least, 4 * int(self.indices(n_modes).max() + 1)))
 
-    def grid(self, n_points: Any) -> Array:
+    @checked()
+    def grid(self, n_points: int | Sequence[int]) -> Array:
         """Regular points, ``n_points`` a dim, or one number for each."""
-        counts = np.broadcast_to(np.asarray(n_points, int), len(self.factors))
-        return grid_points(self._each("grid", counts.tolist()))
+        d = len(self.factors)
+        counts = list(n_points) if np.iterable(n_points) else [n_points] * d
+        if len(counts) != d:
+            expected, fix = f"one number, or {d}", f"pass n_points={(33,) * d}"
+            raise DomainError("n_points", expected=expected, got=str(len(counts)), fix=fix)
+        return grid_points(self._each("grid", counts))
 
     def grid_weights(self, points: Array) -> Array:
         """Product of the factors' rules on a grid; equal weights on scattered points."""
-        places = places_of_points(real_array("points", points), self.dims)
+        places = places_of_points(self._rows(points), self.dims)
         if places.dims != self.dims:
             density = self.weight(places.points)
             return density * (self.volume / density.sum())
@@ -118,7 +126,7 @@ class TensorDomain(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether every coordinate lies in its factor."""
-        return np.all(self._each("contains", real_array("points", points).T), axis=0)
+        return np.all(self._each("contains", self._rows(points).T), axis=0)
 
 
 @functools.lru_cache(maxsize=64)
@@ -181,7 +189,7 @@ class Box(TensorDomain):
             fix = "pass Box((0, 1), (0, 2), boundary='dirichlet'); for one side use Interval"
             raise DomainError("Box", expected=expected, got=got, fix=fix)
         for name in words:
-            word("boundary", name, BOUNDARIES)
+            one_of("boundary", name, BOUNDARIES, DomainError)
         object.__setattr__(self, "sides", tuple(_check_side(side) for side in sides))
         object.__setattr__(self, "boundary", words)
 
@@ -271,7 +279,7 @@ def gradients(domain: AbstractDomain, points: Array, n_modes: int) -> Array:
         expected = "an Interval or a Box, whose modes have known derivatives"
         fix = "use terms without derivatives, such as 'u' and 'u^3'"
         raise DomainError("domain", expected=expected, got=repr(domain), fix=fix)
-    columns, index, tables = real_array("points", points).T, domain.indices(n_modes).T, []
+    columns, index, tables = domain._rows(points).T, domain.indices(n_modes).T, []
     for factor, column, order in zip(domain.factors, columns, index, strict=True):
         most = int(order.max()) + 1
         both = factor.eigenfunctions(column, most), factor.gradient(column, most)

@@ -9,9 +9,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.checks import real_array
-from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, real, turns_of_neighbours, word
+from spdelaw.checks import checked, one_of, real_array
+from spdelaw.domains.base import AbstractDomain, Array, Turn, pair, real, turns_of_neighbours
 from spdelaw.domains.places import grid_points
+from spdelaw.errors import DomainError
 
 BOUNDARIES = ("dirichlet", "neumann")
 
@@ -49,7 +50,7 @@ class Disk(AbstractDomain):
         """Check the radius, the centre and the boundary."""
         radius = real("radius", self.radius, "use Disk(1.0)", positive=True)
         centre = pair("centre", self.centre, "two finite numbers", "pass centre=(0.0, 0.0)")
-        word("boundary", self.boundary, BOUNDARIES)
+        one_of("boundary", self.boundary, BOUNDARIES, DomainError)
         object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "centre", centre)
 
@@ -87,7 +88,7 @@ class Disk(AbstractDomain):
         return turns_of_neighbours(is_sine, m)
 
     def _polar(self, points: Array) -> tuple[Array, Array]:
-        x, y = (real_array("points", points) - self.centre).T
+        x, y = (real_array("points", points, columns=2) - self.centre).T
         return np.hypot(x, y), np.arctan2(y, x)
 
     def weight(self, points: Array) -> Array:
@@ -108,6 +109,7 @@ class Disk(AbstractDomain):
         m, j, _ = self.modes(n_modes)
         return self.quadrature(max(48, int(np.ceil(j.max())) + 16, 2 * int(m.max()) + 8))
 
+    @checked()
     def grid(self, n_points: int) -> Array:
         """Points in the disk of a regular grid with ``n_points`` a dim around it."""
         s = np.linspace(-self.radius, self.radius, int(n_points))

@@ -10,8 +10,8 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import real_array
-from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, shown, table
+from spdelaw.checks import real_array, shown
+from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, table
 from spdelaw.domains.places import as_points, places_of_fields
 from spdelaw.errors import ConvergenceError, DomainError
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, real_array
-from spdelaw.domains.base import AbstractDomain, Array, shown
+from spdelaw.checks import checked, real_array, shown
+from spdelaw.domains.base import AbstractDomain, Array
 from spdelaw.domains.places import VARIABLE, Places, numbered
 from spdelaw.errors import DomainError
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from spdelaw.checks import real_array
+from spdelaw.checks import checked, real_array
 from spdelaw.domains.base import AbstractDomain, Array, real
 from spdelaw.domains.box import TensorDomain
 
@@ -71,6 +71,7 @@ class Line(AbstractDomain):
         x, w = scipy.special.roots_hermitenorm(n_points)
         return x, w / np.sqrt(2 * np.pi)
 
+    @checked()
     def grid(self, n_points: int) -> Array:
         """Uniform points on ``[-extent, extent]``."""
         return np.linspace(-self.extent, self.extent, n_points)

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy
 
-from spdelaw.checks import real_array, whole
-from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours, word
+from spdelaw.checks import checked, one_of, real_array
+from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours
 from spdelaw.domains.products import Pairs, Products, looked_up, pairs_of_waves
 from spdelaw.errors import DomainError
 
@@ -43,7 +43,7 @@ class Interval(AbstractDomain):
             expected = "finite ends with a < b"
             fix = "swap the ends, for example Interval(0, np.pi)"
             raise DomainError("Interval", expected=expected, got=f"a={a}, b={b}", fix=fix)
-        word("boundary", self.boundary, BOUNDARIES)
+        one_of("boundary", self.boundary, BOUNDARIES, DomainError)
         object.__setattr__(self, "a", a)
         object.__setattr__(self, "b", b)
 
@@ -93,9 +93,9 @@ class Interval(AbstractDomain):
         x, w = scipy.special.roots_legendre(n_points)
         return self.a + 0.5 * self.volume * (x + 1.0), 0.5 * self.volume * w
 
+    @checked()
     def grid(self, n_points: int) -> Array:
         """Uniform points with both ends; without the second end if periodic."""
-        n_points = whole("n_points", n_points, 1)
         return np.linspace(self.a, self.b, n_points, endpoint=self.boundary != "periodic")
 
     def grid_weights(self, points: Array) -> Array:

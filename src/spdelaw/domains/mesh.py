@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from spdelaw.checks import real_array
-from spdelaw.domains.base import Array, TabulatedDomain, lowest_modes, restored, shown, table, word
+from spdelaw.checks import one_of, real_array, shown
+from spdelaw.domains.base import Array, TabulatedDomain, lowest_modes, restored, table
 from spdelaw.domains.places import as_points
 from spdelaw.errors import DomainError, MissingExtraError
 
@@ -66,7 +66,7 @@ class Mesh(TabulatedDomain):
     ) -> None:
         """Check the triangulation and compute the modes."""
         points, corners = _check_triangulation(nodes, triangles)
-        word("boundary", boundary, BOUNDARIES)
+        one_of("boundary", boundary, BOUNDARIES, DomainError)
         d = _coefficient("diffusion", diffusion, points, "positive")
         v = _coefficient("potential", potential, points, "non-negative")
         stiffness, mass, free = _matrices(points, corners, d, v, boundary)
@@ -106,7 +106,7 @@ class Mesh(TabulatedDomain):
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Linear interpolation in the triangle of each point; zero outside the mesh."""
         table = self.modes[:, : self.check_modes(n_modes)]
-        points = real_array("points", points)
+        points = real_array("points", points, columns=2)
         if np.array_equal(points, self.nodes):
             return table.copy()
         triangle, share = self._locate(points)
@@ -136,7 +136,7 @@ class Mesh(TabulatedDomain):
         """Whether points lie in a triangle."""
         if np.array_equal(points, self.nodes):
             return np.ones(len(points), bool)
-        return self._locate(real_array("points", points))[0] >= 0
+        return self._locate(real_array("points", points, columns=2))[0] >= 0
 
     def _locate(self, points: Array) -> tuple[Array, Array]:
         """Triangle of each point, -1 for none, and its barycentric coordinates there."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from spdelaw.domains.base import AbstractDomain, shown
+from spdelaw.checks import shown
+from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
 from spdelaw.domains.empirical import Empirical

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from spdelaw.checks import real_array
+from spdelaw.checks import checked, real_array
 from spdelaw.domains.base import AbstractDomain, Array, Turn, real, turns_of_neighbours
 from spdelaw.domains.places import grid_points, places_of_points
 
@@ -68,7 +68,7 @@ class Sphere(AbstractDomain):
 
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """``P_l^m(sin lat)`` times 1, ``sqrt(2) cos(m lon)`` or ``sqrt(2) sin(m lon)``."""
-        lat, lon = np.radians(real_array("points", points)).T
+        lat, lon = np.radians(real_array("points", points, columns=2)).T
         l = self.degrees(n_modes)
         m, is_sine = self.orders(n_modes)
         legendre = _legendre(lat, int(l.max()))
@@ -79,7 +79,7 @@ class Sphere(AbstractDomain):
 
     def weight(self, points: Array) -> Array:
         """Area of a square degree."""
-        lat = np.radians(real_array("points", points)[:, 0])
+        lat = np.radians(real_array("points", points, columns=2)[:, 0])
         return np.cos(lat) * np.radians(1.0) ** 2 * self.radius**2
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
@@ -93,9 +93,10 @@ class Sphere(AbstractDomain):
         """A rule that is exact for products of three modes, at least."""
         return self.quadrature(max(32, 2 * int(self.degrees(n_modes).max()) + 2))
 
+    @checked()
     def grid(self, n_points: int) -> Array:
         """Middles of ``n_points`` bands of latitude and of twice as many longitudes."""
-        step = 180.0 / int(n_points)
+        step = 180.0 / n_points
         lat = -90.0 + step * (np.arange(n_points) + 0.5)
         return grid_points((lat, step * (np.arange(2 * n_points) + 0.5)))
 
@@ -106,7 +107,7 @@ class Sphere(AbstractDomain):
         for a region, where the widest gap exceeds twice the median one, they end half a cell
         beyond the outermost ones.
         """
-        places = places_of_points(real_array("points", points), self.dims)
+        places = places_of_points(real_array("points", points, columns=2), self.dims)
         if places.dims != self.dims:
             return np.full(len(points), self.volume / len(points))
         lat, lon = (places.coords[d][1] for d in self.dims)
@@ -121,7 +122,7 @@ class Sphere(AbstractDomain):
 
     def contains(self, points: Array) -> Array:
         """Whether latitudes lie between the poles."""
-        return np.abs(real_array("points", points)[:, 0]) <= 90.0 + 1e-9
+        return np.abs(real_array("points", points, columns=2)[:, 0]) <= 90.0 + 1e-9
 
     def fix_outside(self, points: Array) -> str:
         """How points on a sphere are written."""

@@ -50,6 +50,7 @@ from spdelaw.evaluation.scores import (
     skill_of,
     to_plain,
 )
+from spdelaw.infer.pipeline import NONLINEAR_WORDS
 from spdelaw.law.law import Law
 
 # ---------- Scores of forecasts by method and lead, with intervals from blocks of origins
@@ -282,7 +283,7 @@ class Skill(Verification):
             f"{a['n_origins']} origins ({a['origins']}), refitted {a['n_fits']} times; at least "
             f"{int(t.n_values.min())} values per lead",
             f"law of {self.n_modes} mode{'s' if self.n_modes > 1 else ''} on {a['domain']}, drift "
-            f"{a['drift']}, rest {a['rest']}; LIM of {a['patterns']} EOFs",
+            f"{a['drift']}, residual {a['residual']}; LIM of {a['patterns']} EOFs",
         ]
         if self.tried:
             best = sorted(self.tried.items(), key=lambda item: item[1])
@@ -394,7 +395,7 @@ def skill(
     first: int | float = 0.6,
     refits: int = 4,
     most_origins: int = 100,
-    rest: str = "auto",
+    residual: str = "auto",
     level: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
@@ -422,13 +423,12 @@ def skill(
         first: times before the first origin, as a number or as a share of all.
         refits: number of fits, evenly distributed over the origins.
         most_origins: largest number of origins, evenly distributed.
-        rest: as in `spdelaw.Model`.
+        residual: as in `spdelaw.Model`.
         level: of the intervals.
         replicates: of the bootstrap over blocks of origins.
         seed: of the bootstrap.
         progress: True, or a function of (done, in all): candidates, then origins.
-        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``; ``residual`` is
-            another name of ``rest``.
+        settings: further keywords of `spdelaw.fit`, such as ``drift="dense"``.
 
     Returns:
         `Skill` with ``table``, ``forecasts``, the choices, and ``law``, the chosen law fitted to
@@ -443,20 +443,19 @@ def skill(
         >>> bool(rmse.sel(predictor="law", lead=3) < 1.0)
         True
     """
-    rest = settings.pop("residual", rest)
     data, prepare = open_raw(data, domain, prepare, settings)
     ahead = _check_leads(leads)
     one_of("origins", origins, ORIGINS)
     n_fits, most = refits, most_origins
     tell = _reporter(progress)
-    sources, prepare = _mode_sources(data, domain, prepare)
+    sources, prepare = _mode_sources(data, domain, prepare, NONLINEAR_WORDS.isdisjoint(settings))
     fields, dims = _fields(data, sources[0], prepare)
     check_plausible(fields)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)
     forecastable, forecast_points = where_observed(fields, dims, start)
     how = None if prepare is None else affine_part(prepare)
-    base = Trial(PATTERNS, dims, "auto", how, {**settings, "rest": rest}, RIVALS)
+    base = Trial(PATTERNS, dims, "auto", how, {**settings, "residual": residual}, RIVALS)
     past = forecastable.isel(time=slice(start))
     laws = candidates(base, n_modes, sources, past)
     before, n_origins = len(laws) if len(laws) > 1 else 0, len(plan.origins)
@@ -481,20 +480,23 @@ def skill(
 
 
 def _check_leads(leads: Any) -> tuple[int, ...]:
-    given = [leads] if np.ndim(leads) == 0 else list(leads)
+    given = list(leads) if np.iterable(leads) else [leads]
     if not given:
         raise InputError("leads", expected="steps ahead", got="none", fix="pass leads=(1, 3, 6)")
     return tuple(sorted({whole("leads", k, 1) for k in given}))
 
 
 def _mode_sources(
-    data: Any, domain: Any, prepare: Preparation | None
+    data: Any, domain: Any, prepare: Preparation | None, is_linear: bool
 ) -> tuple[list[AbstractDomain | str], Preparation | None]:
-    """Sources of modes, with the preparation that was guessed where no domain is given."""
+    """Sources of modes, with the preparation that was guessed where no domain is given.
+
+    Nonlinear laws hold for the field itself: they need a domain, and no anomalies.
+    """
     if domain is not None:
         return [domain], prepare
-    guessed, how = guess_source(data, prepare)
-    return [guessed, PATTERNS], how
+    guessed, how = guess_source(data, prepare, climate=is_linear and prepare is None)
+    return [guessed, *([PATTERNS] if is_linear else [])], how
 
 
 def _fields(
@@ -569,7 +571,7 @@ def _describe_run(fields: xr.DataArray, plan: Plan, origins: str, last: Issued) 
         "n_fits": len(plan.fits),
         "domain": str(law.domain),
         "drift": law.info.get("drift", law.dynamics.name),
-        "rest": law.info.get("rest", {}).get("answer", "white"),
+        "residual": law.info.get("residual", {}).get("answer", "white"),
         "patterns": 0 if last.inverse is None else last.inverse.n_patterns,
     }
 

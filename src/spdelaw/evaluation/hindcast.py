@@ -39,6 +39,8 @@ from spdelaw.law.law import Law
 Array = np.ndarray
 
 LAW, INVERSE = "law", "LIM"
+#: Types of arguments that the words of a trial repeat.
+PLAIN = (str, int, float, list, tuple)
 #: Default noise of each drift.
 NOISES = {"parametric": "parametric", "dense": "dense"}
 
@@ -89,11 +91,11 @@ class Trial(NamedTuple):
         return self._replace(settings=words)
 
     @property
-    def words(self) -> dict[str, str | int | float]:
-        """Arguments of `fit` that give this law, as far as they are words and numbers."""
+    def words(self) -> dict[str, Any]:
+        """Arguments of `fit` that give this law, as far as they are words, numbers and terms."""
         words = {"n_modes": self.n_modes, **self.settings}
         words = ({"domain": PATTERNS} if self.domain == PATTERNS else {}) | words
-        return {k: v for k, v in words.items() if isinstance(v, str | int | float) and v != "auto"}
+        return {k: v for k, v in words.items() if isinstance(v, PLAIN) and v != "auto"}
 
     @property
     def is_about_zero(self) -> bool:
@@ -333,16 +335,15 @@ def candidates(
 
 
 def _mode_counts(n_modes: Any, past: xr.DataArray) -> list[int]:
-    if isinstance(n_modes, list | tuple) and n_modes:
-        return [whole("n_modes", n, 1) for n in n_modes]
-    if n_modes == "auto":
+    if isinstance(n_modes, str) and n_modes == "auto":
         points = int(np.prod(past.shape[2:]))
         most = min(points, past.shape[0] * past.shape[1] // TIMES_PER_MODE)
         return [n for n in MODE_COUNTS if n <= most] or [1]
-    if isinstance(n_modes, str | list | tuple):
+    counts = list(n_modes) if np.iterable(n_modes) else [n_modes]
+    if isinstance(n_modes, str) or not counts:
         expected, got = 'a number, numbers to choose from, or "auto"', repr(n_modes)
         raise InputError("n_modes", expected=expected, got=got, fix="pass n_modes=[3, 6, 12]")
-    return [whole("n_modes", n_modes, 1)]
+    return [whole("n_modes", n, 1) for n in counts]
 
 
 def choose(

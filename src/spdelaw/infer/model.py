@@ -18,7 +18,7 @@ OBSERVATION_NOISES = ("auto", "none", "estimate", "per_point")
 DRIFTS = ("diagonal", "parametric", "normal", "dense")
 NOISES = ("diagonal", "parametric", "low_rank", "dense")
 MEANS = ("auto", "zero", "constant")
-RESTS = ("white", "memory", "auto")
+RESIDUALS = ("white", "memory", "auto")
 
 
 @checked()
@@ -73,10 +73,10 @@ class Model:
             "constant" (estimated), "auto" (estimated, and dropped where it is compatible with
             zero in every mode), or a known field. "auto" is "zero" where ``fixed`` or ``priors``
             concern the initial mean.
-        rest: model of the residual outside the modes: "white", "memory" (one decay rate and
+        residual: model of the residual outside the modes: "white", "memory" (one decay rate and
             variance per point, estimated after the law and used in forecasts and reconstructions),
             or "auto" (memory where residuals are clearly correlated in time; tested for linear
-            laws of data that are not lazy). `spdelaw.fit` also takes it as ``residual``.
+            laws of data that are not lazy).
         state_noise: how the noise of the equation depends on the field, in the sense of Ito: "none"
             (additive), "proportional" (``X dW``), "affine" (``(offset + X) dW``) or "square_root"
             (``sqrt(X) dW``, W white in space). ``noise_variance`` is then the spectrum of W, and
@@ -98,7 +98,7 @@ class Model:
     forcing: Any = None
     season: Season | None = None
     mean: Any = "auto"
-    rest: str = "auto"
+    residual: str = "auto"
     state_noise: str = "none"
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Model:
         one_of("initial", self.initial, INITIALS)
         one_of("drift", self.drift, DRIFTS)
         one_of("noise", self.noise, NOISES)
-        one_of("rest", self.rest, RESTS)
+        one_of("residual", self.residual, RESIDUALS)
         one_of("state_noise", self.state_noise, STATE_NOISES)
         if isinstance(self.observation_noise, str):
             one_of("observation_noise", self.observation_noise, OBSERVATION_NOISES)

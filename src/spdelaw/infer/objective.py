@@ -734,8 +734,9 @@ def _root_of_inverse(optimum: Optimum, scale: Array) -> Array:
 #     m = m_hat(theta),    Cov m = C + (dm / dtheta) Cov theta (dm / dtheta)'.
 
 
-#: Largest mean of a law relative to the data, and of a likelihood that has digits left.
-LARGEST_MEAN, FARTHEST_MEAN = 1e3, 1e6
+#: Largest mean of a law relative to the data: sums of squares around a larger one lose the digits
+#: that tell the noise, and a mean so far away is a trend.
+LARGEST_MEAN = 1e3
 
 
 def mean_coefficients(observed: Observed, n_modes: int) -> Array:
@@ -747,21 +748,17 @@ def mean_coefficients(observed: Observed, n_modes: int) -> Array:
 def around_mean(estimate: Estimate, problem: Objective) -> Estimate:
     """The estimate with its mean: model around it, and the likelihood there.
 
-    ``estimate`` is the maximum of the restricted likelihood. Where nothing decays within the
-    record, a mean far away is a trend, and sums with so large a number in them have no digits left
-    for the likelihood: the mean is clipped at `LARGEST_MEAN` times the data. Without standard
-    errors the slopes of the mean by the other parameters stay zero.
+    ``estimate`` is the maximum of the restricted likelihood. Without standard errors the slopes of
+    the mean by the other parameters stay zero.
     """
     held = problem.hold_mean(estimate.full)
-    most = LARGEST_MEAN * float(np.abs(problem.mean_and_deviation).max())
-    value = np.clip(held.mean, -most, most)
-    space = with_mean(estimate.state_space, value, problem.anchored)
-    optimum, slopes = estimate.optimum, np.zeros((len(value), estimate.columns.shape[1]))
+    space = with_mean(estimate.state_space, held.mean, problem.anchored)
+    optimum, slopes = estimate.optimum, np.zeros((len(held.mean), estimate.columns.shape[1]))
     if len(optimum.mixed):
         root = _root_of_inverse(optimum, estimate.posterior.scale)
         slopes = held.covariance @ optimum.mixed @ root
     plain = float(problem.at_mean(space).log_likelihood.sum())
-    total = value + problem.centre
+    total = held.mean + problem.centre
 
     def at(space: StateSpace) -> tuple[Array, Array]:
         mean, covariance, _ = problem.mean_given(space)
@@ -871,7 +868,7 @@ class Objective(abc.ABC):
     @functools.cached_property
     def farthest(self) -> float:
         """Mean beyond which there is no likelihood."""
-        return FARTHEST_MEAN * float(np.abs(self.mean_and_deviation).max())
+        return LARGEST_MEAN * float(np.abs(self.mean_and_deviation).max())
 
     @property
     def size(self) -> tuple[float, int, int]:

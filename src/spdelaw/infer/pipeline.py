@@ -249,7 +249,7 @@ def fit(
     engine, requested_model = _engine_and_model(engine, model, words)
     engine.check(requested_model, bootstrap)
     # The memory of the residuals is a second stage, after any engine.
-    model = dataclasses.replace(requested_model, rest=WORDS["rest"])
+    model = dataclasses.replace(requested_model, residual=WORDS["residual"])
     executor = as_executor(executor)
     record, raw, model, mean = _observe_source(source, engine, model, bootstrap, executor)
     observed = raw if mean is None else raw.less(mean)
@@ -270,7 +270,7 @@ def fit(
         with clear_errors():
             law = run_bootstrap(law, observed, engine, model, bootstrap, run)
     law = with_residual(law, observed, requested_model)
-    if requested_model.rest == "auto":
+    if requested_model.residual == "auto":
         law = with_forecast_spread(law, observed)
     law = law if mean is None else with_known_mean(law, mean, raw)
     if record.times.shape != raw.times.shape:  # it is the law at all times of the data
@@ -333,13 +333,11 @@ def _engine_and_model(
         words.setdefault("terms", ())
     if engine == "exact" and "dynamics" in words:
         engine = DynamicsEngine.name
-    if "residual" in words:  # the word of `Model` is older
-        words["rest"] = words.pop("residual")
     model_words = {name: words.pop(name) for name in WORDS if name in words}
-    is_semilinear = engine == SemilinearEngine.name or isinstance(engine, SemilinearEngine)
-    if is_semilinear and model is None and (words.get("terms", True) or not has_state_noise):
-        model_words = ASSUMED | model_words
-    return make_engine(engine, words), _model_from_words(model, model_words)
+    chosen = make_engine(engine, words)
+    if isinstance(chosen, SemilinearEngine) and (chosen.terms or not has_state_noise):
+        model_words = model_words if model is not None else ASSUMED | model_words
+    return chosen, _model_from_words(model, model_words)
 
 
 def _observe_source(

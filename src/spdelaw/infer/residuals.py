@@ -42,18 +42,18 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
     again, and leaves out nonlinear dynamics, whose smoother takes longer than their fit.
     """
     tests = isinstance(law.dynamics, Linear) and not observed.is_lazy
-    if model.rest == "white" or (model.rest == "auto" and not tests):
+    if model.residual == "white" or (model.residual == "auto" and not tests):
         return law
     n_paths, n_times = _tested(observed.n_paths, observed.times.shape[-1], len(observed.points))
     residuals, share = _residuals(law, observed.paths(slice(n_paths)).at_times(slice(n_times)))
-    decision = {"word": model.rest, **memory_test(residuals), "share": share}
-    if model.rest == "auto" and not (decision["found"] and share > ROUNDING_SHARE):
-        return law.with_info(rest=decision | {"answer": "white"})
+    decision = {"word": model.residual, **memory_test(residuals), "share": share}
+    if model.residual == "auto" and not (decision["found"] and share > ROUNDING_SHARE):
+        return law.with_info(residual=decision | {"answer": "white"})
     if residuals.shape[:2] != (observed.n_paths, observed.times.shape[-1]):
         residuals, _ = _residuals(law, observed)
     residual = AR1.fit(residuals, observed.times, model.known_variance)
-    law = law.with_info(rest=decision | {"answer": "memory"})
-    return dataclasses.replace(law, rest=residual)
+    law = law.with_info(residual=decision | {"answer": "memory"})
+    return dataclasses.replace(law, residual_memory=residual)
 
 
 # ---------- Spread of forecasts by lead

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import RENAMED, checked
 from spdelaw.data.io.records import is_record, read_record, write_record
 from spdelaw.data.io.safe_files import reading, refuse_foreign, replace_directory
 from spdelaw.data.prepare import Preparation, Prepared
@@ -68,8 +68,8 @@ def to_document(law: Law) -> tuple[dict[str, Any], dict[str, Array]]:
         sums = described["statistics"] = _field_values(law.statistics)
         pairs: PairSums | None = sums.pop("pairs")
         sums |= {} if pairs is None else {"pairs": pairs._asdict()}
-    if law.rest is not None:
-        described["rest"] = law.rest._asdict()
+    if law.residual_memory is not None:
+        described["rest"] = law.residual_memory._asdict()
     if law.preparation is not None:
         described["preparation"] = _field_values(law.preparation) | {
             "how": law.preparation.how.to_dict()
@@ -82,7 +82,8 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
     """Arguments of `Law` but for its parameter table."""
     check_entries(document["info"])
     d = _with_arrays(document, arrays)
-    arguments = {name: d[name] for name in (*PLAIN_ENTRIES, "info") if name in d}
+    arguments = {name: d[name] for name in PLAIN_ENTRIES if name in d}
+    arguments["info"] = {RENAMED.get(k, k): v for k, v in d["info"].items()}
     arguments["domain"] = domain_from_dict(d["domain"])
     dynamics = dict(d["dynamics"])
     arguments["dynamics"] = dynamics_from_dict(dynamics.pop("name"), dynamics)
@@ -96,7 +97,7 @@ def from_document(document: dict[str, Any], arrays: dict[str, Array]) -> dict[st
         pairs = None if pairs is None else PairSums(**pairs)
         arguments["statistics"] = Statistics(**d["statistics"], pairs=pairs)
     if "rest" in d:
-        arguments["rest"] = AR1(**d["rest"])
+        arguments["residual_memory"] = AR1(**d["rest"])
     if "preparation" in d:
         parts = d["preparation"]
         first, last = map(float, parts["middle"])
@@ -324,9 +325,9 @@ def _check_numbers(law: Law) -> None:
     _require(law.offset is None or _is_finite(law.offset, n_points), "an offset of each point")
     _require(_is_number(law.unresolved_variance), "the unresolved variance as a number")
     _require(0 <= law.unresolved_variance < np.inf, "an unresolved variance of zero or more")
-    for values in law.rest or ():
+    for values in law.residual_memory or ():
         right = _is_finite(values, n_points) and bool((values >= 0).all())
-        _require(right, "a rest of zero or more at the points of the data")
+        _require(right, "a residual variance of zero or more at the points of the data")
 
 
 def _check_table(law: Law) -> None:

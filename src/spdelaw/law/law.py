@@ -112,9 +112,9 @@ def summary(law: Law) -> tuple[str, list[str], list[str], list[list[str]], list[
     if not isinstance(law.dynamics, Linear):
         single = [name for name in law.dynamics.parameters if name in p and p[name].ndim == 1]
         notes += [f"{name} {interval(p[name].values)}" for name in single]
-    if law.rest is not None:
+    if law.residual_memory is not None:
         unit = str(info.get("time", {}).get("units", "")).split(" since ")[0]
-        notes.append(f"rest: {law.rest.in_words(unit)}")
+        notes.append(f"residual: {law.residual_memory.in_words(unit)}")
     if "coefficient" in p:
         terms = zip(p["term"].values, p.coefficient.values, strict=True)
         notes += [f"coefficient of {name}: {interval(row)}" for name, row in terms]
@@ -153,7 +153,9 @@ def assumed(law: Law) -> str:
         parts.append("observation noise of each point")
     else:
         parts.append("one observation noise" if noise > 0 else "no observation noise")
-    parts.append("residual white" if law.rest is None else "residual with memory at each point")
+    parts.append(
+        "residual white" if law.residual_memory is None else "residual with memory at each point"
+    )
     if _rotates(law):
         half_turn = np.pi / float(np.median(np.diff(law.times)))
         parts.append(f"no rotation faster than {half_turn:.4g}, half a turn between observations")
@@ -233,8 +235,8 @@ class Law:
         info: engine, route, timings, convergence, warnings; a record and a mapping.
         coordinates: the estimated parameters, with their covariance.
         statistics: sums over the data, which `spdelaw.update` needs.
-        rest: memory of the residual, where the fit detected it; used by
-            `reconstruct` and `forecast`, not by `log_likelihood`.
+        residual_memory: memory of the residual, where the fit detected it; used by `reconstruct`
+            and `forecast`, not by `log_likelihood`.
         preparation: preparation of the training data. New data are prepared in the same way;
             results of `sample`, `reconstruct` and `forecast` are in the units of the data.
         offset: part of a known mean outside the modes, at the points of the data: subtracted from
@@ -254,7 +256,7 @@ class Law:
     coordinates: xr.Dataset | None = None
     statistics: Statistics | None = None
     preparation: Prepared | None = None
-    rest: AR1 | None = None
+    residual_memory: AR1 | None = None
     offset: Array | None = None
     #: Figures, `spdelaw.report.LawPlots`; a later stage puts it here.
     plot: ClassVar[Any]
@@ -283,9 +285,14 @@ class Law:
     @property
     def residual(self) -> White | AR1:
         """Model of the residual outside the modes: with memory per point, or white."""
-        if self.rest is not None:
-            return self.rest
+        if self.residual_memory is not None:
+            return self.residual_memory
         return White(self.unresolved_variance, self.observation_variance)
+
+    @property
+    def rest(self) -> AR1 | None:
+        """Earlier name of `residual_memory`."""
+        return self.residual_memory
 
     @property
     def linear(self) -> Linear:

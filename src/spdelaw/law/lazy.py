@@ -168,7 +168,7 @@ def in_parts(law: Law, observed: Observed) -> bool:
     A residual with memory couples all times of each point, and nonlinear dynamics are filtered
     from fields in memory: these need the whole record.
     """
-    return isinstance(law.dynamics, Linear) and law.rest is None and is_record(observed)
+    return isinstance(law.dynamics, Linear) and law.residual_memory is None and is_record(observed)
 
 
 def parts_of(observed: Observed) -> list[slice]:

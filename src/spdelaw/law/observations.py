@@ -117,6 +117,8 @@ def response(law: Law, times: np.ndarray, points: np.ndarray) -> np.ndarray | No
 def to_clock(law: Law, times: Any) -> Any:
     """Dates as numbers on the clock of the law; anything else as it is."""
     clock = law.info.get("time", {})
+    if isinstance(times, xr.Dataset):
+        raise InputError("times", expected="times", got="a Dataset", fix="pass dataset['time']")
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
     if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
@@ -139,15 +141,15 @@ def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None
     """
     if (times is None) == (steps is None):
         got = "neither" if times is None else "both"
-        fix = "pass steps=6, or times= with the dates or numbers you want"
-        raise InputError("times", expected="either times or steps", got=got, fix=fix)
+        fix = "pass steps=6, or at= with the dates or numbers you want"
+        raise InputError("at", expected="either at or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))
         if dated and np.ndim(times) == 0 and np.asarray(times).dtype.kind in "iuf":
             expected = "dates, or a list of numbers on the clock of the data"
             fix = f"pass steps={times:g} for the next {times:g} times"
-            raise InputError("times", expected=expected, got=f"{times}", fix=fix)
+            raise InputError("at", expected=expected, got=f"{times}", fix=fix)
         return to_clock(law, times)
     return next_times(law, fields, whole("steps", steps, 1))
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.chaos.laplace import chaos_equation, expand_equation, laplace_posterior
 from spdelaw.chaos.posterior import TAILS, ChaosModel, chaos_latents
-from spdelaw.checks import one_of, whole
+from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.clock import extended_clocks, has_dates
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
@@ -57,6 +57,7 @@ Array = np.ndarray
 DEFAULT_N_TIME = 16
 
 
+@checked()
 def chaos_posterior(
     law: Law, data: Any, *, n_time: int | None = None, tail: Any = None, order: int | None = None
 ) -> xr.Dataset:
@@ -175,6 +176,7 @@ def _general_latents(
         yield one.paths, z0, z0_std, one.mean[at], one.std[at], one.states, one.converged
 
 
+@checked()
 def sample_chaos(
     law: Law,
     n_paths: int,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from spdelaw.checks import checked
+from spdelaw.checks import POSITIVE, checked
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -202,7 +202,8 @@ def parabolic_anderson(
 
 @checked(EquationError)
 def square_root_heat(
-    n_modes: int = 15, *, nu: float = 0.2, rate: float = 1.0, level: float = 1.0,
+    n_modes: int = 15, *, nu: float = 0.2, rate: float = 1.0,
+    level: Annotated[float, POSITIVE] = 1.0,
     noise: Any = SQUARE_ROOT_NOISE, initial: Any = positive, domain: AbstractDomain = RING,
     **settings: Any,
 ) -> Semilinear:  # fmt: skip
@@ -271,7 +272,7 @@ def fields_on(
         initial=Gaussian(mean, spread) if spread.any() else mean, times=times,
         n_points=n_points or n_modes + 1, label=label,
     )  # fmt: skip
-    return Semilinear(linear, terms)  # type: ignore[arg-type]
+    return Semilinear(linear, terms)
 
 
 def _interleave(parts: Iterable[Array]) -> Array:

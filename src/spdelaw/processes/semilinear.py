@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spdelaw.checks import numbers, one_of
+from spdelaw.checks import checked, numbers, one_of
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.registry import from_dict as domain_from_dict
@@ -313,6 +313,7 @@ def reaction_rate(closure: Closure, states: Array) -> Array:
 # ---------- Semilinear SPDEs: a linear equation plus a polynomial of the field, and its noise
 
 
+@checked(EquationError)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Semilinear:
     """``dX = (A X + sum_t theta_t g_t(X)) dt + B(X) dW`` on the modes of a domain.
@@ -350,16 +351,13 @@ class Semilinear:
     """
 
     linear: SpectralSPDE
-    terms: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    terms: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     state_noise: str | Array = "none"
     noise_offset: float = 0.0
     dynamics: Reacting = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Check the parts and bind the terms to the domain."""
-        got, fix = type(self.linear).__name__, "pass sl.catalogue.heat()"
-        if not isinstance(self.linear, SpectralSPDE):
-            raise EquationError("linear", expected="a SpectralSPDE", got=got, fix=fix)
         if self.linear.is_coupled or self.linear.forcing or self.linear.season:
             expected = "modes that are not coupled, without forcing or season"
             got, fix = "a linear part with one of them", "leave it out of the linear part"
@@ -391,8 +389,8 @@ class Semilinear:
             got = "a spectrum that is not: the covariance of sqrt(X) dW is then no moment of X"
             fix = "pass noise=sl.White(...)"
             raise EquationError("noise", expected=expected, got=got, fix=fix)
-        if not np.isfinite(self.noise_offset) or (self.noise_offset and kind != "affine"):
-            expected, got = "a finite number with state_noise='affine'", repr(self.noise_offset)
+        if self.noise_offset and kind != "affine":
+            expected, got = "0, except with state_noise='affine'", repr(self.noise_offset)
             fix = "pass state_noise='affine', or leave noise_offset out"
             raise EquationError("noise_offset", expected=expected, got=got, fix=fix)
         return q

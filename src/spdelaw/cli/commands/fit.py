@@ -114,7 +114,7 @@ def fit_command(
     """
     file = data.file
     target = None if dry_run else required_target(out, file, ".law")
-    settings, std = _model_words(model, file)
+    settings, std = model_words(model, file)
     settings |= terms | engine_options | (engine_option or {})
     settings |= {"engine": one_of("engine", engine, engine_names()), "n_modes": modes}
     settings |= {"level": level, "bootstrap": bootstrap, "seed": seed}
@@ -154,7 +154,7 @@ def warn_once(output: Output) -> Iterator[None]:
         yield
 
 
-def _model_words(given: Given, file: Path) -> tuple[dict[str, Any], str | None]:
+def model_words(given: Given, file: Path) -> tuple[dict[str, Any], str | None]:
     """Words of a model, checked, and the variable of the file with standard deviations."""
     words, std = dict(given), None
     if "observation_noise" in words:
@@ -233,7 +233,7 @@ def discover_command(
         spdelaw discover fronts.nc --modes 16 --library u,u^2,u^3 --json
         spdelaw discover flow.nc --modes 16 --library "u,u u_x,u_x^2" --out flow.law
     """
-    settings, std = _model_words(model, data.file)
+    settings, std = model_words(model, data.file)
     settings |= {"noise": noise, "level": level, "bootstrap": bootstrap, "seed": seed}
     settings |= {} if library is None else {"library": library}
     source = data.read(std, climate=False)

@@ -6,9 +6,11 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from spdelaw import report
+from spdelaw.cli.commands.fit import model_words
 from spdelaw.cli.commands.laws import with_source
 from spdelaw.cli.domains import check_same_domain, stored_equation
 from spdelaw.cli.inputs import DataOptions, LawAndData, LawsAndData, read_fields
@@ -23,6 +25,7 @@ from spdelaw.cli.options import (
     SeveralModes,
     SkillModel,
     SkillSettings,
+    TermOptions,
 )
 from spdelaw.cli.output import Output, SkillTargets, file_size, file_text
 from spdelaw.data.io.files import write
@@ -32,7 +35,7 @@ from spdelaw.evaluation.comparison import compare
 from spdelaw.evaluation.forecast_skill import Verification, skill
 from spdelaw.evaluation.scorecard import evaluate
 from spdelaw.evaluation.verification import verify
-from spdelaw.infer.model import Model
+from spdelaw.infer.pipeline import NONLINEAR_WORDS
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
@@ -157,6 +160,7 @@ def skill_command(
     targets: SkillTargets,
     output: Output,
     model: SkillModel,
+    terms: TermOptions,
     settings: SkillSettings,
     modes: SeveralModes = "auto",
 ) -> None:
@@ -172,8 +176,12 @@ def skill_command(
         drift: ... [default: diagonal and, for EOFs, dense are compared]
         noise: ... [default: that of the drift]
         initial: ... [default: stationary for EOFs, else auto]
+        observation_noise: ... The standard deviation is a number, or the name of a variable with
+            one per value.
         nuisance: ... [default: 0 for EOFs, else auto]
-        rest: ... [default: auto]
+        mean: ... A known field is read from a file.
+        terms: ... For several fields write 'u: u, u: v, v: u'; --modes is then their total.
+        residual: ... [default: auto]
         leads: Numbers of steps to forecast ahead, separated by commas.
         origins: Training data before each forecast: expanding (all earlier times) or rolling (a
             window of constant length).
@@ -196,15 +204,16 @@ def skill_command(
     targets.check()
     if targets.figure is not None:
         report.require_figures()
-    Model(**model)  # checks the words
-    source = data.read()
+    words, std = model_words(model, data.file)
+    words |= terms
+    source = data.read(std, climate=NONLINEAR_WORDS.isdisjoint(words))
     is_open = source.preparation is not None and not any(data.domain)
     with output.progress(f"forecasting {data.file}") as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         scores = skill(
             source.data,
             None if is_open else source.choose_domain(patterns=True).domain,
-            modes, prepare=source.preparation, progress=progress, **model, **settings,
+            modes, prepare=source.preparation, progress=progress, **words, **settings,
         )  # fmt: skip
     written = {}
     if targets.save_law is not None:
@@ -219,8 +228,8 @@ def skill_command(
     output.line(f"{scores.title}, {data.file}")
     guesses = [f"guessed: {'; '.join(source.guesses)}"] if source.guesses else []
     _show_scores(output, scores, *guesses)
-    words = ", ".join(f"{name}={value}" for name, value in scores.about["fit"].items())
-    options = in_options(words, ("domain",)).replace(",", "")
+    texts = {k: v if np.ndim(v) == 0 else ",".join(v) for k, v in scores.about["fit"].items()}
+    options = in_options(" ".join(f"{k}='{text}'" for k, text in texts.items()), ("domain",))
     output.line(f"the law: {options}. Fit it with these options, or write it with --save-law.")
     output.facts("", written | {"time": f"{output.seconds:.1f} s"})
     output.document(

@@ -134,6 +134,7 @@ def fit_facts(law: Law) -> dict[str, str]:
         **_mean_facts(law),
         "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",
         **scalar_facts(law),
+        **_unit_facts(law),
         **_time_dependence_facts(law),
         "log-likelihood": f"{info.log_likelihood:.8g}{numbers} ({info.n_parameters} parameters)",
         "convergence": f"{convergence.get('evaluations')} evaluations, "
@@ -153,15 +154,22 @@ def _mean_facts(law: Law) -> dict[str, str]:
     return {"mean": f"{law.info.mean} (largest |z| of a mode {z:.2g}, dropped below {limit:.1f})"}
 
 
+def _unit_facts(law: Law) -> dict[str, str]:
+    """Units of the parameters, where the data have units."""
+    units = {name: one.attrs.get("units") for name, one in law.parameters.data_vars.items()}
+    words = {COLUMNS.get(str(k), str(k).replace("_", " ")): v for k, v in units.items() if v}
+    return {"units": ", ".join(f"{k} {v}" for k, v in words.items())} if words else {}
+
+
 def _time_dependence_facts(law: Law) -> dict[str, str]:
     """Forcing, residual with memory and seasons, where there are any."""
     facts = {}
     if law.forcing is not None:
         t = law.forcing.times
         facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    if law.rest is not None:
+    if law.residual_memory is not None:
         unit = str((law.info.time or {}).get("units", "")).split(" since ")[0]
-        facts["residual"] = law.rest.in_words(unit)
+        facts["residual"] = law.residual_memory.in_words(unit)
     season = getattr(law.dynamics, "season", None)
     if season is not None:
         weights = ", ".join(f"{w:.3g}" for w in season.weights)

@@ -275,7 +275,7 @@ def fill_command(
         drift: ... [default: several are compared]
         basis: Modes to use: domain (eigenfunctions of the domain) or patterns (EOFs of the data);
             by default both are compared.
-        rest: Model of the residual outside the modes: white, memory (correlated in time at each
+        residual: Model of the residual outside the modes: white, memory (correlated in time at each
             point), local (interpolated from close values), shared (regression on other points of
             the same time), or auto (chosen by cross-validation).
         smooth: Also replace observed values by the estimated field.
@@ -284,14 +284,14 @@ def fill_command(
         seed: Seed of the choice of held-out values: the same seed gives the same result.
 
     Shown first:
-        file, out, save_law, force, dry_run, variable, domain, modes, anomalies, drift, basis, rest,
-        smooth, everywhere, seconds
+        file, out, save_law, force, dry_run, variable, domain, modes, anomalies, drift, basis,
+        residual, smooth, everywhere, seconds
 
     Examples:
         spdelaw fill sst.nc --anomalies month --out filled.nc
         spdelaw fill sst.nc --anomalies dayofyear --select lat=-20:20 --out filled.nc
         spdelaw fill stations.csv --time date --value tmax --lon lon --lat lat --out full.csv
-        spdelaw fill gappy.nc --modes 8 --drift diagonal --basis domain --rest white --out full.nc
+        spdelaw fill gappy.nc --modes 8 --drift diagonal --residual white --out full.nc
         spdelaw fill sst.nc --anomalies month --dry-run
     """
     file = data.file
@@ -323,8 +323,8 @@ def fill_command(
     _show_filled(output, filled_record)
     candidates = [
         trial.candidate._asdict()
-        | {key: getattr(trial, key) for key in ("rest", "rmse", "crps", "seconds", "note")}
-        | {"coverage": list(trial.coverage)}
+        | {key: getattr(trial, key) for key in ("rmse", "crps", "seconds", "note")}
+        | {"residual": trial.residual_kind, "coverage": list(trial.coverage)}
         for trial in filled_record.trials
     ]
     std = filled_record.data["std"].values
@@ -359,7 +359,5 @@ def _show_filled(output: Output, filled_record: Filled) -> None:
         scores = [f"{x:.4g}" for x in (trial.rmse, trial.crps)]
         inside = [f"{100 * c:.0f}" for c in trial.coverage]
         shown = [*scores, *inside] if np.isfinite(trial.crps) else [""] * 5
-        rows.append(
-            [f"{trial.candidate}, {trial.rest}", *shown, f"{trial.seconds:.1f}", trial.note]
-        )
+        rows.append([trial.name, *shown, f"{trial.seconds:.1f}", trial.note])
     output.table("Candidates on held-out values, the chosen one first, then by CRPS", header, rows)

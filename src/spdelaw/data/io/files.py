@@ -29,7 +29,6 @@ from spdelaw.data.io.safe_files import (
 from spdelaw.data.io.tables import (
     Columns,
     columns_missing,
-    evident,
     from_table,
     is_table,
     times_of,
@@ -284,15 +283,12 @@ def _with_sorted_dates(dataset: xr.Dataset) -> tuple[xr.Dataset, list[str]]:
 
 def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     """The rows as fields, and a note about columns that were recognised by their names."""
-    notes = []
-    if not columns.given and (columns_by_role := evident(source)) is not None:
-        columns = Columns(**columns_by_role)
-        notes = [
-            "columns are " + ", ".join(f"{role} = {name}" for role, name in columns_by_role.items())
-        ]
-    if not {"time", "value"} <= set(columns.given) or not columns.places:
+    chosen = columns.completed(source)
+    if chosen is None or chosen.time is None or chosen.value is None or not chosen.places:
         raise columns_missing(source, f"spdelaw fit {source}")
-    return from_table(source, **columns.given).to_dataset(), notes
+    roles = ", ".join(f"{role} = {name}" for role, name in chosen.named.items())
+    notes = [] if chosen is columns else [f"columns are {roles}"]
+    return from_table(source, **chosen.given).to_dataset(), notes
 
 
 @checked()

@@ -16,7 +16,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from spdelaw.data.fields import to_array
 from spdelaw.data.io.files import read_dataset
-from spdelaw.data.io.tables import COLUMNS, Columns, columns_missing, evident, from_table
+from spdelaw.data.io.tables import COLUMNS, Columns, columns_missing, from_table
 from spdelaw.data.observed import ADAPTER
 from spdelaw.data.prepare import Preparation
 
@@ -46,7 +46,7 @@ def labelled(
     if isinstance(data, str | Path):
         data = read_dataset(data, columns=Columns.parse(columns))
     elif isinstance(data, pd.DataFrame):
-        data = _from_frame(data, Columns.parse(columns).given)
+        data = _from_frame(data, Columns.parse(columns))
     if times is None and points is None:
         return data, adapter
     variable = adapter.pop("variable", None)
@@ -76,13 +76,13 @@ def columns_of(labels: Mapping[str, Any]) -> str:
     return str(labels.get("attrs", {}).get(COLUMNS, ""))
 
 
-def _from_frame(frame: pd.DataFrame, columns: dict[str, str]) -> Any:
+def _from_frame(frame: pd.DataFrame, columns: Columns) -> Any:
     levels = [name for name in frame.index.names if name is not None and name not in frame]
     frame = frame.reset_index(levels) if levels else frame
-    chosen = columns or evident(frame)
+    chosen = columns.completed(frame)
     if chosen is None:
         raise columns_missing(frame, "pass sl.from_table")
-    return from_table(frame, **chosen)
+    return from_table(frame, **chosen.given)
 
 
 def _dims(points: Any) -> tuple[str, ...]:

@@ -182,6 +182,7 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
+    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
@@ -340,6 +341,8 @@ SPARSE_CELLS_PER_ROW, MIN_SPARSE_CELLS = 200, 50_000_000
 SAME_PLACE = 1e-6
 #: Attribute of fields from a table, and of results about them: names of its columns, by role.
 COLUMNS = "columns"
+#: Columns with the units of each value, in lower case; results are written with the first.
+UNITS_COLUMNS = ("units", "unit")
 #: Columns that are named in an error.
 MAX_LISTED_COLUMNS = 8
 ATTRS = {
@@ -349,7 +352,7 @@ ATTRS = {
 
 
 class Columns(NamedTuple):
-    """Names of the columns of a table, None where there is none."""
+    """How to read a table: names of its columns by role, rows, units; None where not stated."""
 
     time: str | None = None
     value: str | None = None
@@ -359,6 +362,7 @@ class Columns(NamedTuple):
     x: str | None = None
     y: str | None = None
     quantity: str | None = None
+    units: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Columns:
@@ -378,8 +382,20 @@ class Columns(NamedTuple):
 
     @property
     def given(self) -> dict[str, str]:
-        """Those that were named."""
+        """Those that were stated."""
         return {k: v for k, v in self._asdict().items() if v is not None}
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Columns of times, values, stations and positions."""
+        return {k: v for k, v in self.given.items() if k not in ("quantity", "units")}
+
+    def completed(self, table: str | Path | pd.DataFrame) -> Columns | None:
+        """With the evident columns of a table where none is named; None without such columns."""
+        if self.named:
+            return self
+        by_role = evident(table)
+        return None if by_role is None else Columns(**by_role | self.given)
 
     @property
     def places(self) -> dict[str, str]:
@@ -399,6 +415,7 @@ def from_table(
     x: str | None = None,
     y: str | None = None,
     quantity: str | None = None,
+    units: str | None = None,
 ) -> xr.DataArray:
     """Fields from a table with one row per station and time.
 
@@ -418,6 +435,8 @@ def from_table(
         y: column of positions, with ``x``.
         quantity: rows to use if a column names the quantity of each row, such as
             ``"element=TMAX"``.
+        units: of the values, such as ``"degC"``; by default those in a column ``units`` or
+            ``unit``. Parameters of a law have units made of them, such as ``K^2/days``.
 
     Returns:
         DataArray (time, point) with coordinates ``lat`` and ``lon`` (or ``x`` and ``y``) and
@@ -444,10 +463,24 @@ def from_table(
         >>> fields.station.values
         array(['7', '8'], dtype='<U1')
     """
-    columns = Columns(time, value, station, lon, lat, x, y, quantity)
+    columns = Columns(time, value, station, lon, lat, x, y, quantity, units)
     frame = read_frame(table, columns.station) if isinstance(table, str | Path) else table
     frame = _rows_of_quantity(_check_columns(frame, columns), quantity)
-    return arranged(frame, columns).assign_attrs({COLUMNS: columns.text})
+    fields = arranged(frame, columns).assign_attrs({COLUMNS: columns.text})
+    units = _units_of(frame, units)
+    return fields if units is None else fields.assign_attrs(units=units)
+
+
+def _units_of(frame: pd.DataFrame, stated: str | None) -> str | None:
+    """The units that are stated, else those in a column of units, which have to agree."""
+    column = next((name for name in frame if str(name).lower() in UNITS_COLUMNS), None)
+    listed = [] if column is None else frame[column].dropna().astype(str).unique().tolist()
+    if len({*listed, stated} - {None}) > 1:
+        expected = "the same units in all rows" + (f", {stated}" if stated else "")
+        fix = "convert the values; quantity='element=TMAX' selects rows of one quantity"
+        what = f"column '{column}'"
+        raise DataError(what, expected=expected, got=_listed(listed), fix=fix)
+    return stated or next(iter(listed), None)
 
 
 def _rows_of_quantity(frame: pd.DataFrame, quantity: str | None) -> pd.DataFrame:
@@ -471,6 +504,8 @@ def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
     frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
     names = [str(name) for name in frame.columns]
     for role, name in columns.given.items():
+        if role == "units":
+            continue
         name = name.partition("=")[0] if role == "quantity" else name
         if name not in names:
             near = difflib.get_close_matches(name, names, 1, cutoff=0.4)
@@ -613,7 +648,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
 
     A DataArray gives one column of values. A Dataset of results gives a column for each variable,
     such as ``mean``, ``std`` and ``std_field``; joint draws are columns ``sample_0``, ``sample_1``
-    and so on. Rows without any value are left out.
+    and so on. Rows without any value are left out. Fields of a table with units have a column
+    ``units``.
 
     Args:
         fields: fields, or what `Law.forecast`, `Law.reconstruct` and `fill` return.
@@ -629,14 +665,18 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         >>> len(table) == len(rows), list(table.columns)
         (True, ['date', 'station', 'lon', 'lat', 'tmax'])
     """
-    names = Columns.parse(str(fields.attrs.get(COLUMNS, "")))._asdict() | columns
+    read_by = Columns.parse(str(fields.attrs.get(COLUMNS, "")))
+    names = read_by.named | columns
     if isinstance(fields, xr.DataArray):
         fields = fields.to_dataset(name=str(names.get("value") or fields.name or "value"))
     if "draw" in fields.dims:
         sample = fields["sample"].transpose("draw", ...).drop_vars("draw", errors="ignore")
         draws = {f"sample_{i}": one for i, one in enumerate(sample)}
         fields = fields.drop_dims("draw").assign(draws)
-    rows = max(fields.values(), key=lambda one: one.ndim).dims
+    rows = max((one.dims for one in fields.values()), key=len, default=())
+    if not rows:
+        got, fix = "none", "pass fields, or what law.forecast(...) returns"
+        raise DataError("fields", expected="values over time and points", got=got, fix=fix)
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
     if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
         kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
@@ -645,7 +685,10 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
     frame = kept.to_dataframe().dropna(subset=values, how="all").reset_index()
     heads = [name for name in frame if name not in values and name != POINT]
     heads.sort(key=lambda name: (name != TIME, name != "station"))  # others in their order
-    table = frame[[*heads, *values]].rename(columns={k: v for k, v in names.items() if v})
+    table = frame[[*heads, *values]].rename(columns=names)
+    units = {one.attrs.get("units") for one in kept.data_vars.values()}
+    if read_by.named and len(units) == 1 and None not in units:
+        table[UNITS_COLUMNS[0]] = units.pop()
     return table.reset_index(drop=True)
 
 

@@ -149,7 +149,13 @@ def span(x: Array) -> Array:
 
 
 def make_series(
-    z: Array, slopes: Array, growth: Array, free: Array, uncertainty: Uncertainty, index: int
+    z: Array,
+    slopes: Array,
+    growth: Array,
+    free: Array,
+    estimated: Array,
+    uncertainty: Uncertainty,
+    index: int,
 ) -> Series | None:
     """Series ``index`` of errors (path, time); None where too few are observed.
 
@@ -158,6 +164,8 @@ def make_series(
         slopes: ``dz / dtheta_j``, (j, path, time).
         growth: ``dlog sigma / dtheta_j``, (j, path, time).
         free: columns that the law leaves free, (path, time, k).
+        estimated: columns whose coefficients were estimated from the training data, where there are
+            no slopes, (path, time, m): as regressors, each direction has ``n_train`` errors.
         uncertainty: of the parameters.
         index: of the series.
     """
@@ -167,7 +175,8 @@ def make_series(
     y, x, root = z[at], np.nan_to_num(slopes[:, at]).T, uncertainty.roots
     if root is None:
         log_error, floor = np.sqrt(2.0 / uncertainty.n_train), 0.0
-        x, root = x[:, :0], np.zeros((0, 0))
+        x = span(unit(np.nan_to_num(estimated[at])))
+        root = np.sqrt(len(y) / uncertainty.n_train) * np.eye(x.shape[1])
     else:
         # As many directions as parameters, whatever the number of columns of the root.
         root = np.asarray(np.linalg.qr(root[:, index].T, mode="r")).T
@@ -272,7 +281,7 @@ def variance(series: list[Series | None]) -> TestResult:
     p = np.full(len(series), np.nan)
     for i, one in enumerate(series):
         if one is not None and one.log_error < UNDETERMINED:
-            n, nu = one.n - one.allowance.out.shape[1], min(2.0 / one.log_error**2, 1e7)
+            n, nu = one.n - one.allowance.out.shape[1], 2.0 / max(one.log_error**2, 2e-7)
             tails = (f(n, nu, one.scale) for f in (scipy.special.fdtr, scipy.special.fdtrc))
             p[i] = min(1.0, 2.0 * min(tails))
     return TestResult("variance", p)

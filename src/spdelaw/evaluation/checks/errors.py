@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from spdelaw.data.observed import Observed
+from spdelaw.infer.assemble import ROUNDING_VARIANCE
 from spdelaw.infer.engines.design import principal_components
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
@@ -323,6 +324,9 @@ def uncertainty(law: Law, n_series: int, unit: str, on_training_data: bool) -> U
     if law.observation_variance.any():
         parts.append(_observation_rows(table, columns, space.n_modes))
     roots = _limit_decay_precision(np.stack(parts), law)[:, :n_series]
+    # A mode without energy has none, however little rounding errors determine its numbers.
+    q = operators.diagonal(noise)[:n_series]
+    roots[:, q < ROUNDING_VARIANCE * q.max()] = 0.0
     return Uncertainty(roots, n_train, on_training_data, modes_without_decay(law))
 
 

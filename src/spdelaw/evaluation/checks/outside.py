@@ -339,15 +339,15 @@ def point_label(observed: Observed, point: int | None) -> dict[str, float]:
 # ---------- Domains whose modes leave less outside
 
 
-#: Share of the squares outside the modes of the law that those of a better domain leave at most;
-#: where the gain is larger than all others, and where it is not.
-LESS, CLEARLY_LESS = 0.98, 0.8
+#: Share of the squares outside the modes of the law that those of a better domain leave at most.
+LESS = 0.98
 
 
-def better_domain(
-    law: Law, observed: Observed, rival_gain: float
-) -> tuple[Interval | Box, float] | None:
-    """The interval or box, with as many modes, that leaves least outside, and the nats gained."""
+def better_domain(law: Law, observed: Observed) -> tuple[Interval | Box, float, bool] | None:
+    """The interval or box, with as many modes, that leaves least outside.
+
+    With the nats gained there, and whether it leaves rounding alone.
+    """
     if not isinstance(law.domain, Interval | Box):
         return None
     # The mean of the law lies in its modes, and has been taken off.
@@ -359,11 +359,12 @@ def better_domain(
         squares = outside_squares(basis, observed, 1.0)
         square, freedom = squares.by_unit.sum(1)
         left[domain] = max(square / max(freedom, 1.0), OUTSIDE_ROUNDING**2 * size)
-    best = min(left, key=lambda domain: left[domain])
+    best, rounding = min(left, key=lambda domain: left[domain]), OUTSIDE_ROUNDING * size
     ratio = left[best] / left[law.domain]
+    if ratio > LESS or left[law.domain] <= rounding:
+        return None
     gain = -0.5 * float(freedom) / squares.row_share * float(np.log(ratio))
-    is_better = ratio < (LESS if gain > rival_gain else CLEARLY_LESS)
-    return (best, gain) if is_better and left[law.domain] > OUTSIDE_ROUNDING * size else None
+    return best, gain, left[best] <= rounding
 
 
 def _domains_like(domain: Interval | Box, points: Array) -> list[Interval | Box]:

@@ -10,6 +10,7 @@ import numpy as np
 from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
 from spdelaw.domains.box import Box
+from spdelaw.domains.fields import Fields
 from spdelaw.domains.interval import Interval
 from spdelaw.evaluation.checks import departures
 from spdelaw.evaluation.checks.departures import (
@@ -76,6 +77,7 @@ class Suite:
                 slopes[..., n],
                 growth[..., n],
                 self._free_columns(n),
+                self._estimated_columns(n),
                 self.uncertainty,
                 n,
             )
@@ -126,17 +128,24 @@ class Suite:
     def _free_columns(self, n: int) -> Array:
         """Columns that the law leaves free: coupled states, an estimated mean; (P, T, k)."""
         state, columns = self.errors.state, []
-        if self._coupled_pairs[n].any():
-            columns.append(state[..., self._coupled_pairs[n]])
-        if self._linear is None or self.uncertainty.roots is None:
+        if self._linear is not None and self.uncertainty.roots is None:
             columns.append(state)
-        if self._linear is None:
-            columns.append(np.moveaxis(self._own_columns[..., n], 0, -1))
+        elif self._linear is not None and self._coupled_pairs[n].any():
+            columns.append(state[..., self._coupled_pairs[n]])
         if self._has_mean:
             columns.append(np.ones((*state.shape[:2], 1)))
         if self.detrended:
             columns.append(self._time[..., None])
         return np.concatenate(columns, -1) if columns else np.zeros((*state.shape[:2], 0))
+
+    def _estimated_columns(self, n: int) -> Array:
+        """What the estimated terms of a law that is not linear may be wrong along; (P, T, k)."""
+        state = self.errors.state
+        if self._linear is not None:
+            return np.zeros((*state.shape[:2], 0))
+        alone = isinstance(self.law.dynamics, Reacting) and not isinstance(self.law.domain, Fields)
+        linear = state[..., n, None] if alone else state
+        return np.concatenate([linear, np.moveaxis(self._own_columns[..., n], 0, -1)], -1)
 
     @property
     def _has_mean(self) -> bool:

@@ -53,7 +53,10 @@ CAUSES = (
     *("outside the modes", "sensors", "offset"),
 )
 #: Tests whose remedy is part of that of another one, which then promises both gains.
-PART_OF = {"mean": "trend", "outside the modes": "point noise"}
+PART_OF = {
+    **{"mean": "trend", "outside the modes": "point noise"},
+    **dict.fromkeys(("trend", "season", "drift change", "bend", "growth"), "offset"),
+}
 #: Tests that see the same thing: uneven noise or drift, a mean that moves, values far out.
 SAME = (
     ("growth", "noise change", "drift change", "noise season", "bend"),
@@ -121,14 +124,12 @@ def _explained(suite: Suite, observed: Observed, causes: list[TestResult]) -> li
         if test == "rounding":
             place = f"{unit:.3g}" if unit else ""
         elif test == "domain":
-            better = better_domain(law, observed, gain)
-            if better is not None:
-                place, gain = _domain_text(better[0]), better[1]
+            place, gain = _likelier_domain(suite, observed, gain)
         elif test == "state noise":
             if any(d.test == "growth" for d in explained):
                 place, better_gain = better_state_noise(suite, observed, gain)
                 gain = better_gain if place else gain
-        elif all(d.test != "bend" for d in explained):
+        elif max(explained, key=lambda d: d.gain).test not in ("bend", "growth"):
             place = _growing_modes(law)
         if place:
             others = [d for d in causes if d not in explained]
@@ -145,9 +146,9 @@ def _one_of_each(causes: list[TestResult]) -> list[TestResult]:
     """Causes without those that see the same thing as one with a larger gain."""
     kept: list[TestResult] = []
     gains, tests = {d.test: d.gain for d in causes}, {d.test for d in causes}
-    parts = {whole: gains[part] for part, whole in PART_OF.items() if {part, whole} <= tests}
+    parts = {d.test: [p for p in tests if PART_OF.get(p) == d.test] for d in causes}
     causes = [
-        dataclasses.replace(d, gain=d.gain + parts.get(d.test, 0.0))
+        dataclasses.replace(d, gain=d.gain + sum(gains[p] for p in parts[d.test]))
         for d in causes
         if PART_OF.get(d.test) not in tests
     ]
@@ -315,6 +316,47 @@ def _transform(suite: Suite) -> str:
     return f"data = np.arcsinh(data / {size:.3g})"
 
 
+def _first_times(observed: Observed) -> tuple[Observed, float]:
+    """As many times of the first paths as rivals are fitted to, and their share of all."""
+    n_times = observed.times.shape[-1]
+    n_few, few_times = max(1, RIVAL_TIMES // n_times), min(n_times, RIVAL_TIMES)
+    share = min(1.0, n_few / observed.n_paths) * few_times / n_times
+    if share < 1.0:
+        observed = observed.paths(slice(n_few)).at_times(slice(few_times))
+    return observed, share
+
+
+def _likelier_domain(suite: Suite, observed: Observed, rival_gain: float) -> tuple[str, float]:
+    """Remedy by a domain whose gain is larger than that of all other causes, and the nats.
+
+    Fields that lie in its modes to rounding need no proof. A law with observation noise is compared
+    with one on the other domain by likelihood; without noise that is the density of coefficients,
+    which differ between domains, and the gain that of what lies outside the modes.
+    """
+    law, dynamics, none = suite.law, suite.law.dynamics, ("", rival_gain)
+    better = better_domain(law, observed)
+    if better is None:
+        return none
+    domain, gain, is_exact = better
+    if law.observation_variance.any() and not is_exact:
+        observed, share = _first_times(observed)
+        gain = -float(law.log_likelihood(observed).sum())
+        if suite.mean is not None:
+            mean = observed.basis(law.n_modes) @ suite.mean
+            observed = observed._replace(values=observed.values + mean)
+        words: dict[str, Any] = {"nuisance": 0}
+        if isinstance(dynamics, Reacting):
+            words = {"terms": dynamics.terms}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                rival = fit(observed, domain, law.n_modes, observation_noise="estimate", **words)
+                gain = (gain + float(rival.log_likelihood(observed).sum())) / share
+        except SpdeLawError:
+            return none
+    return (_domain_text(domain), gain) if is_exact or gain > rival_gain else none
+
+
 def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> tuple[str, float]:
     """Remedy by noise under which the data are likelier by more than others gain, and the nats.
 
@@ -326,14 +368,10 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
     is_reacting = isinstance(dynamics, Reacting) and dynamics.amplitude is None
     if not (is_linear or is_reacting) or isinstance(law.domain, Fields):
         return best
-    n_times = observed.times.shape[-1]
-    n_few, few_times = max(1, RIVAL_TIMES // n_times), min(n_times, RIVAL_TIMES)
-    share = min(1.0, n_few / observed.n_paths) * few_times / n_times
-    if share < 1.0:
-        observed = observed.paths(slice(n_few)).at_times(slice(few_times))
+    observed, share = _first_times(observed)
     noise = law.observation_variance
     is_filtered = bool(noise.any() or np.isnan(observed.values).any())
-    if is_filtered and few_times * law.n_modes > MOST_FILTERED:
+    if is_filtered and observed.times.shape[-1] * law.n_modes > MOST_FILTERED:
         return best
     total = float(law.log_likelihood(observed).sum())
     known = "none" if not noise.any() else float(np.sqrt(noise.mean()))

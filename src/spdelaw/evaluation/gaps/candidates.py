@@ -110,7 +110,7 @@ def learn(values: Observed, recipe: Recipe, candidate: Candidate, rough: Law | N
         warnings.simplefilter("ignore", IdentifiabilityWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of tries on the way: scores decide
         # The residual is that of `fill`, chosen with the law.
-        model_words = {**words, "nuisance": 0, "rest": "white", **recipe.words}
+        model_words = {**words, "nuisance": 0, "residual": "white", **recipe.words}
         law = fit(training, domain, candidate.n_modes, engine=Exact(profile=False), **model_words)
     if law.initial.kind != "stationary" or values.has_own_clocks:
         return law
@@ -146,6 +146,8 @@ def _training_part(values: Observed, n_modes: int) -> Observed:
 def law_fields(law: Law, observed: Observed) -> xr.Dataset:
     """``mean`` and ``std`` of the law given the data, along their points; lazy where they are."""
     plain = law.with_info(labels={})
-    if law.rest is None and not law.observation_variance.ndim:  # else points have their numbers
+    if (
+        law.residual_memory is None and not law.observation_variance.ndim
+    ):  # else points have their numbers
         plain = dataclasses.replace(plain, points=observed.points)  # predict unobserved ones too
     return plain.reconstruct(observed.flat)

@@ -100,8 +100,9 @@ def share_climatology(
     product = (total - count * surface).T @ design
     penalty = np.full(design.shape[1], strength.waves)
     penalty[0] = strength.mean
-    system = scipy.sparse.block_diag(list(squares)) + scipy.sparse.kron(
-        _laplacian(observed_points), scipy.sparse.diags(penalty)
+    blocks = [scipy.sparse.coo_array(square) for square in squares]
+    system = scipy.sparse.block_diag(blocks) + scipy.sparse.kron(
+        _laplacian(observed_points), scipy.sparse.diags_array(penalty)
     )
     solution = scipy.sparse.linalg.spsolve(system.tocsc(), product.ravel()).reshape(
         len(ever_observed), -1
@@ -131,14 +132,14 @@ def _surface(mean: Array, weight: Array, points: Array) -> Array:
     return np.asarray(design @ coefficients)
 
 
-def _laplacian(points: Array) -> scipy.sparse.spmatrix:
+def _laplacian(points: Array) -> scipy.sparse.sparray:
     """``L`` with ``b' L b = sum_{m ~ n} (b_m - b_n)^2`` over nearest neighbours."""
     n = len(points)
     near = scipy.spatial.KDTree(points).query(points, k=SHARED_NEIGHBOURS + 1)[1][:, 1:]
     rows = np.repeat(np.arange(n), SHARED_NEIGHBOURS)
-    links = scipy.sparse.coo_matrix((np.ones(rows.size), (rows, near.ravel())), (n, n)).tocsr()
+    links = scipy.sparse.coo_array((np.ones(rows.size), (rows, near.ravel())), (n, n)).tocsr()
     links = links.maximum(links.T)
-    return scipy.sparse.diags(np.asarray(links.sum(1)).ravel()) - links
+    return scipy.sparse.diags_array(links.sum(1)) - links
 
 
 def prepare_data(

@@ -41,13 +41,14 @@ from spdelaw.law.residuals import Grid, Kriged, Residual
 
 Array = np.ndarray
 
-RESTS = ("auto", "white", "memory", "local", "shared")
+RESIDUALS = ("auto", "white", "memory", "local", "shared")
 #: Fewest held-out values for a choice.
 FEWEST_HELD_OUT = 10
 #: Most modes per observed value of the median row.
 MODES_PER_VALUE = 1.0
 
 
+@checked()
 def fill(
     data: Any,
     domain: AbstractDomain | None = None,
@@ -56,7 +57,7 @@ def fill(
     prepare: Preparation | None = None,
     basis: str | None = None,
     drift: str | None = None,
-    rest: str = "auto",
+    residual: str = "auto",
     smooth: bool = False,
     everywhere: bool = False,
     seconds: float | None = 300.0,
@@ -82,7 +83,7 @@ def fill(
         basis: "domain" for its eigenfunctions, "patterns" for those of the data; None compares
             both.
         drift: as in `spdelaw.fit`; None compares several.
-        rest: model of the residual outside the modes: "white" or with "memory", as in
+        residual: model of the residual outside the modes: "white" or with "memory", as in
             `spdelaw.Model`, "local" (predicted from close values in space and time), "shared"
             (predicted from other points at the same time by their estimated covariance); "auto"
             chooses white, local or shared by cross-validation.
@@ -95,7 +96,7 @@ def fill(
         progress: called with the name of each candidate.
         return_law: whether to return also the chosen law, fitted to all data. It contains the modes
             only, not the local or shared residual of the filled record.
-        words: further keywords of `spdelaw.Model`; ``residual`` is another name of ``rest``.
+        words: further keywords of `spdelaw.Model`.
 
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that
@@ -113,8 +114,9 @@ def fill(
         (True, 0)
     """
     filled = fill_record(
-        data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, rest=rest, smooth=smooth,
-        everywhere=everywhere, seconds=seconds, seed=seed, progress=progress, **words,
+        data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, residual=residual,
+        smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
+        **words,
     )  # fmt: skip
     return (filled.data, filled.law) if return_law else filled.data
 
@@ -136,7 +138,7 @@ def fill_record(
     prepare: Preparation | None = None,
     basis: str | None = None,
     drift: str | None = None,
-    rest: str = "auto",
+    residual: str = "auto",
     smooth: bool = False,
     everywhere: bool = False,
     seconds: float | None = 300.0,
@@ -145,14 +147,13 @@ def fill_record(
     **words: Any,
 ) -> Filled:
     """`fill`, with the law and the trials as well."""
-    rest = words.pop("residual", rest)
     data, prepare = open_raw(data, domain, prepare, words)
-    _check_options(n_modes, basis, drift, rest, words)
+    _check_options(n_modes, basis, drift, residual, words)
     if domain is None:
         domain, prepare = guess_source(data, prepare)
     observed = _observed(data, domain, prepare)
     how = None if prepare is None or not prepare.is_affine else affine_part(prepare)
-    recipe = Recipe(domain, how, words | ({"rest": rest} if rest == "memory" else {}))
+    recipe = Recipe(domain, how, words | ({"residual": residual} if residual == "memory" else {}))
     head = _head(observed)
     check_plausible(head.fields)
     grid, observed_mask = grid_of(head), np.isfinite(head.fields.values)
@@ -162,12 +163,12 @@ def fill_record(
     candidate_tracks = tracks(
         n_modes, "domain" if unseen else basis, drift, min(most, observed_mask.any((0, 1)).sum())
     )
-    rests = ("white", "local", "shared") if rest == "auto" else (rest,)
+    kinds = ("white", "local", "shared") if residual == "auto" else (residual,)
     training, strength = prepare_data(record.observed, domain, how, record.truth)
-    trials = choose(record, training, recipe, candidate_tracks, rests, seconds, progress)
+    trials = choose(record, training, recipe, candidate_tracks, kinds, seconds, progress)
     law, moments, trials = _learn_best(trials, head, recipe, strength)
-    residual = trials[0].residual.refit(head.fields.values - moments.mean, grid)
-    filler = Filler(law, residual, trials[0].factors, smooth, everywhere)
+    refitted = trials[0].residual.refit(head.fields.values - moments.mean, grid)
+    filler = Filler(law, refitted, trials[0].factors, smooth, everywhere)
     if in_paths(observed):
         result = _fill_paths(filler, observed, head.observed_points())
     elif is_record(observed):
@@ -177,14 +178,16 @@ def fill_record(
     return Filled(described(result, trials, record), for_raw_data(filler.law, prepare), trials)
 
 
-def _check_options(n_modes: Any, basis: Any, drift: Any, rest: Any, words: dict[str, Any]) -> None:
+def _check_options(
+    n_modes: Any, basis: Any, drift: Any, residual: Any, words: dict[str, Any]
+) -> None:
     if isinstance(n_modes, str):
         one_of("n_modes", n_modes, ("auto",))
     if basis is not None:
         one_of("basis", basis, BASES)
     if drift is not None:
         one_of("drift", drift, DRIFTS)
-    one_of("rest", rest, RESTS)
+    one_of("residual", residual, RESIDUALS)
     for name in words:
         if name not in WORDS or name in ("drift", "forcing"):
             allowed = ", ".join(word for word in WORDS if word not in ("drift", "forcing"))
@@ -389,7 +392,7 @@ def named(table: xr.Dataset, law: Law, observed: Observed) -> xr.Dataset:
 
 def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:
     """The result with the trials, and a sentence about them."""
-    names = [f"{t.candidate}, rest {t.rest}" for t in trials]
+    names = [t.name for t in trials]
     result = result.assign(
         held_out_rmse=("candidate", [t.rmse for t in trials]),
         held_out_crps=("candidate", [t.crps for t in trials]),
@@ -406,7 +409,7 @@ def _choice_attributes(trials: list[Trial], record: Record) -> dict[str, Any]:
     tried, least = len(crps), min(crps, default=np.inf)
     why = "least CRPS" if best.crps <= least else f"fewest modes near the least CRPS ({least:.4g})"
     sentence = (
-        f"{best.candidate}, rest {best.rest}: {why} of {tried} candidates on {held} values held "
+        f"{best.name}: {why} of {tried} candidates on {held} values held "
         f"out in the pattern of the gaps (RMSE {best.rmse:.4g}, CRPS {best.crps:.4g})"
     )
     late = sum(1 for t in trials if t.note.startswith("not tried"))

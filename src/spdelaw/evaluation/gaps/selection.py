@@ -244,12 +244,17 @@ class Trial(NamedTuple):
     """Scores of a candidate on the held-out values, by time; None where it could not be tried."""
 
     candidate: Candidate
-    rest: str
+    residual_kind: str
     table: ScoreTable | None = None
     seconds: float = 0.0
     note: str = ""
     residual: Residual = White()
     factors: Factors = (1.0, 1.0)
+
+    @property
+    def name(self) -> str:
+        """Modes, drift and residual in words."""
+        return f"{self.candidate}, residual {self.residual_kind}"
 
     @property
     def scores(self) -> list[float]:
@@ -312,7 +317,7 @@ def choose(
     data: Observed,
     recipe: Recipe,
     tracks: list[list[Candidate]],
-    rests: tuple[str, ...],
+    kinds: tuple[str, ...],
     seconds: float | None,
     progress: Callable[[str], Any] | None = None,
 ) -> list[Trial]:
@@ -323,8 +328,8 @@ def choose(
     """
     start, all_trials, rough = time.perf_counter(), list[Trial](), None
     laws: dict[Candidate, Law] = {}
-    try_shared = len(rests) > 1 and SHARED in rests
-    rests = tuple(kind for kind in rests if not (try_shared and kind == SHARED))
+    try_shared = len(kinds) > 1 and SHARED in kinds
+    kinds = tuple(kind for kind in kinds if not (try_shared and kind == SHARED))
     best_rough = np.inf
     for track in tracks:
         last: Trial | None = None
@@ -339,13 +344,13 @@ def choose(
                 and _expected_seconds(last, candidate) > seconds_left
             ):
                 all_trials.append(
-                    Trial(candidate, rests[0], note=("not tried: exceeds the time limit"))
+                    Trial(candidate, kinds[0], note=("not tried: exceeds the time limit"))
                 )
                 break
             if progress is not None:
                 progress(str(candidate))
             trials, law = _try_candidate(
-                record, data, recipe, candidate, rests, rough, _best_kernel(all_trials)
+                record, data, recipe, candidate, kinds, rough, _best_kernel(all_trials)
             )
             all_trials += trials
             if law is not None:
@@ -433,7 +438,7 @@ def _try_candidate(
     data: Observed,
     recipe: Recipe,
     candidate: Candidate,
-    rests: tuple[str, ...],
+    kinds: tuple[str, ...],
     rough: Law | None,
     kernel: Kernel | None,
 ) -> tuple[list[Trial], Law | None]:
@@ -442,10 +447,10 @@ def _try_candidate(
     try:
         law = learn(data, recipe, candidate, rough)
         moments = Moments.of(law, record.observed)
-        trials = [_score_trial(moments, record, candidate, kind, kernel) for kind in rests]
+        trials = [_score_trial(moments, record, candidate, kind, kernel) for kind in kinds]
     except (SpdeLawError, np.linalg.LinAlgError) as error:
         spent, why = time.perf_counter() - start, f"failed: {str(error).splitlines()[0]}"
-        return [Trial(candidate, rests[0], seconds=spent, note=why)], None
+        return [Trial(candidate, kinds[0], seconds=spent, note=why)], None
     spent = time.perf_counter() - start
     return [trial._replace(seconds=spent) for trial in trials], law
 

@@ -427,8 +427,8 @@ FEW_POINTS_FACTOR = 100.0
 INSIDE_SHARE = 0.2
 LASTING_NOTE = (
     "the errors of single sensors are correlated in time (correlation {:.2f}): the law treats "
-    "them as white noise of the same variance, and underestimates the decay of fast modes; --rest "
-    "memory, in Python residual='memory', models the correlation in forecasts"
+    "them as white noise of the same variance, and underestimates the decay of fast modes; "
+    "residual='memory' models the correlation in forecasts"
 )
 NO_SPARE_NOTE = (
     "there are as many modes as points: the observation noise is estimated from the modes alone; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy
 
+from spdelaw.errors import DataError
 from spdelaw.infer.semilinear.layout import Layout, noise_names
 from spdelaw.infer.semilinear.scoring import solve
 from spdelaw.processes.operators import decay_mean
@@ -45,6 +46,10 @@ CORRELATIONS = (0.02, 1.0 - 1e-6)
 def start(form: Layout, data: Transitions, **given: float) -> Array:
     """The full vector of the exponential-Euler estimate, with given values by name."""
     data, values = data.draw(START_TRANSITIONS), dict(given)
+    if not data.before.any():
+        expected, got = "noise smaller than the fields", "noise that hides them"
+        fix = "pass observation_noise='estimate'"
+        raise DataError("observation_noise", expected=expected, got=got, fix=fix)
     terms = form.dynamics.reaction.values(data.before)  # type: ignore[union-attr]
     for f, field in enumerate(form.fields):
         at = [k for k, name in enumerate(form.terms) if field_of(name) == field]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import instance, optional
 from spdelaw.report.figures.charts import Band, Bars, Chart, Contour, Image, Line, Panel
 from spdelaw.report.figures.style import COLUMN, PALETTE, figure_of, new_figure, style
 
@@ -19,6 +20,8 @@ Array = np.ndarray
 
 #: Sizes of symbols and widths of lines in print, relative to those of the page.
 SIZE, WIDTH = 0.5, 0.75
+#: Module of the axes of matplotlib.
+AXES = "matplotlib.axes"
 #: Colour of missing values.
 MISSING = "#BDBDBD"
 
@@ -36,6 +39,7 @@ def draw(
     """
     with style():
         if ax is not None:
+            instance("ax", ax, optional(AXES, "figures", "report").Axes, "pass ax=plt.gca()")
             _draw_panel(ax, chart.rows[0][0], chart.start)
             _add_legend(ax)
             return figure_of(ax)

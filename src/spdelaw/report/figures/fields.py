@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import checked, real_array
 from spdelaw.data.layout import infer_dims
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.places import places_of_fields
@@ -128,9 +129,7 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
         raise DataError(what, expected=expected, got=got, fix=fix)
     if "path" not in dims:
         return fields.transpose("time", *space)
-    if not 0 <= path < fields.sizes["path"]:
-        expected = f"a position from 0 to {fields.sizes['path'] - 1}"
-        raise InputError("path", expected=expected, got=str(path), fix="pass path=0")
+    check_path(path, fields.sizes["path"])
     chosen = fields.isel(path=path).transpose("time", *space)
     if "path_time" not in chosen.coords:
         return chosen
@@ -138,6 +137,13 @@ def one_path(what: str, fields: Any, path: int) -> xr.DataArray:
     has_time = np.isfinite(times)
     observed = chosen.isel(time=np.flatnonzero(has_time)).drop_vars("path_time")
     return observed.assign_coords(time=times[has_time])
+
+
+def check_path(path: int, n_paths: int) -> None:
+    """Refuse the position of a path that is not there."""
+    if not 0 <= path < n_paths:
+        expected = f"a position from 0 to {n_paths - 1}"
+        raise InputError("path", expected=expected, got=str(path), fix="pass path=0")
 
 
 def moments_of(what: str, result: Any, path: int) -> tuple[xr.DataArray, xr.DataArray]:
@@ -155,7 +161,9 @@ def nearest(fields: xr.DataArray, point: Any = None) -> xr.DataArray:
     if point is None and dims != ("point",):
         return fields.isel({d: fields.sizes[d] // 2 for d in dims})
     values = [fields[name].values for name in names]
-    target = np.atleast_1d(point) if point is not None else np.mean(values, axis=1)
+    is_given = point is not None
+    target = real_array("point", point, DataError) if is_given else np.mean(values, axis=1)
+    target = np.atleast_1d(target)
     if np.shape(target) != (len(names),):
         expected = f"one number for each of {', '.join(names)}"
         fix = "leave it out for the middle of the grid"
@@ -178,6 +186,7 @@ def time_text(time: Any) -> str:
 # ---------- A few paths as space-time images, or as maps at a few times
 
 
+@checked()
 def plot_fields(
     fields: xr.DataArray, equation: SpectralSPDE | None = None, *, n_paths: int = 3
 ) -> Figure:
@@ -235,6 +244,7 @@ def plot_fields(
 # ---------- One path: observed, reconstructed, and its standard deviation
 
 
+@checked()
 def plot_reconstruction(
     observed: xr.DataArray, reconstruction: xr.Dataset, path: int = 0, time: float | None = None
 ) -> Figure:
@@ -297,6 +307,7 @@ def mode_lines(x: Array, modes: Array, names: list[str], title: str, y: str = "m
     return Panel(lines, x=title, y=y, height=250)
 
 
+@checked()
 def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID_POINTS) -> Figure:
     """Draw the first eigenfunctions of a domain, each with its eigenvalue, on one scale.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spdelaw.checks import checked
 from spdelaw.errors import InputError
 from spdelaw.law.law import Law
 from spdelaw.processes import operators
@@ -134,6 +135,7 @@ def _standard_errors(values: Array, true: Array) -> Array:
     return np.divide(estimate - true[:n], stderr, out=np.full(n, np.nan), where=determined)
 
 
+@checked()
 def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
     """Draw the eigenvalues and noise variances of a law with their intervals.
 
@@ -175,6 +177,7 @@ def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
     return equation
 
 
+@checked()
 def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
     """Draw learned over true eigenvalues and noise variances of up to six laws.
 
@@ -208,6 +211,7 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
 # ---------- The energy of each mode under a law
 
 
+@checked()
 def plot_law_energy(law: Law, time: float | None = None) -> Figure:
     """Draw ``E c_n(t)^2`` of the reported modes at a time, the last of the data by default.
 
@@ -240,6 +244,7 @@ def _energy(law: Law, at: float) -> Array:
 # ---------- Matrices of drift and noise, and eigenvalues of the drift
 
 
+@checked()
 def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
     """Draw drift matrix, noise covariance and the eigenvalues of the drift.
 

@@ -8,10 +8,12 @@ import numpy as np
 import scipy
 import xarray as xr
 
+from spdelaw.checks import checked
 from spdelaw.domains import hermite
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError
 from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.processes.specification import check_times
 from spdelaw.report.figures.charts import Z95, Band, Chart, Line, Panel
 from spdelaw.report.figures.draw import draw
 from spdelaw.report.figures.style import COLUMN, as_paths
@@ -101,7 +103,7 @@ def coefficients_at(
     """
     domain, n = equation.domain, equation.n_modes if n_modes is None else n_modes
     chosen = as_paths(fields, domain.dims, at_least=2).sel(
-        time=np.atleast_1d(times), method="nearest"
+        time=check_times(times), method="nearest"
     )
     c = domain.analyse(chosen, n)
     if c.attrs["condition"] > MAX_CONDITION:
@@ -140,6 +142,7 @@ class Verdict(NamedTuple):
     false_alarm_rate: float
 
 
+@checked()
 def compare_moments(fields: xr.DataArray, equation: SpectralSPDE, times: Any) -> xr.Dataset:
     """Mean and variance of every mode: closed form, sample and z-score; dims (time, mode).
 
@@ -179,6 +182,7 @@ def compare_moments(fields: xr.DataArray, equation: SpectralSPDE, times: Any) ->
     )  # fmt: skip
 
 
+@checked()
 def verdict(table: xr.Dataset, false_alarm_rate: float = FALSE_ALARM_RATE) -> Verdict:
     """Whether all z-scores of `compare_moments` together are what chance allows."""
     z = np.abs(np.concatenate([table["mean_z"].values, table["variance_z"].values], axis=None))
@@ -197,6 +201,7 @@ def _normal_score(x: Array, degrees: int) -> Array:
 # ---------- The energy of each mode at one time
 
 
+@checked()
 def plot_energy_spectrum(
     fields: xr.DataArray,
     equation: SpectralSPDE,
@@ -252,6 +257,7 @@ def plot_energy_spectrum(
 # ---------- The spatially averaged variance over time
 
 
+@checked()
 def plot_variance(
     fields: xr.DataArray, equation: SpectralSPDE, *, ax: Axes | None = None
 ) -> Figure:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import instance, one_of
+from spdelaw.checks import checked, one_of
 from spdelaw.errors import DataError
 from spdelaw.evaluation.checks.verdict import ModelCheck
 from spdelaw.evaluation.forecast_skill import SCORES, Skill
@@ -72,6 +72,7 @@ def forecast_chart(
     return Chart("forecast", caption, ((panel,),), controls)
 
 
+@checked()
 def plot_forecast(
     history: xr.DataArray,
     forecast: xr.Dataset,
@@ -175,6 +176,7 @@ def _autocorrelations(z: Array) -> tuple[Array, Array, Array]:
     return lags, correlation, Z95 / np.sqrt(np.maximum(np.median(pairs, axis=0), 1.0))
 
 
+@checked()
 def plot_innovations(check: ModelCheck) -> Figure:
     """Draw the probabilities of the innovations and their correlation in time.
 
@@ -276,6 +278,7 @@ def skill_chart(document: Mapping[str, Any], scores: tuple[str, ...] = ("rmse", 
     return Chart("skill", caption, (panels,))
 
 
+@checked()
 def plot_skill(found: Skill, score: str | None = None) -> Figure:
     """Draw RMSE and CRPS by lead, or one score, with an interval for each predictor.
 
@@ -292,7 +295,6 @@ def plot_skill(found: Skill, score: str | None = None) -> Figure:
         >>> [ax.get_ylabel() for ax in figure.axes]
         ['RMSE', 'CRPS']
     """
-    instance("found", found, Skill, "pass what sl.skill returned")
     scores = ("rmse", "crps") if score is None else (one_of("score", score, SCORES),)
     chart = skill_chart(found.to_dict(), scores)
     return draw(chart, (1.25 * COLUMN * len(scores), 0.7 * COLUMN))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import xarray as xr
 
-from spdelaw.checks import optional
+from spdelaw.checks import checked, instance, optional
 from spdelaw.data.io.safe_files import replace_file
 from spdelaw.errors import DataError, FileError
 
@@ -76,6 +76,7 @@ def figure_as_png(figure: Figure) -> bytes:
     return file.getvalue()
 
 
+@checked()
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write a figure whole or not at all; the suffix is the format.
 
@@ -86,6 +87,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         >>> save_figure(plot_fields(fields), "paths.png").name
         'paths.png'
     """
+    instance(
+        "figure",
+        figure,
+        optional("matplotlib.figure", "figures", "report").Figure,
+        "pass ax.figure",
+    )
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
     formats = sorted(figure.canvas.get_supported_filetypes())

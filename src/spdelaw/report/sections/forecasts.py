@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from spdelaw.checks import checked
 from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import InputError
@@ -114,8 +115,10 @@ def document_of(skill: Skill | Mapping[str, Any] | None) -> dict[str, Any] | Non
     return dict(document)
 
 
-def read_skill(path: Path) -> dict[str, Any]:
+@checked()
+def read_skill(path: str | Path) -> dict[str, Any]:
     """The document that ``spdelaw skill --json`` printed into a file."""
+    path = Path(path)
     with reading(path, "the JSON of a skill", f"spdelaw skill data.nc --json > {path.name}"):
         document = json.loads(read_regular(path))
     return document_of(document) or {}

@@ -1,9 +1,9 @@
-"""Memory of the rest learned from residuals: recovery, shrinking, the test of "auto", bands."""
+"""Memory of the residual learned from residuals: recovery, shrinking, the test of "auto", bands."""
 
 import numpy as np
 import pytest
 import scipy
-from tests.law.test_rest import HEAT, process, with_residual
+from tests.law.test_residual import HEAT, process, with_residual
 
 import spdelaw as sl
 from spdelaw.infer.residuals import memory_test
@@ -12,18 +12,18 @@ from spdelaw.law.residuals import AR1
 TIMES = 0.5 * np.arange(600)
 
 
-def fit(fields, rest="memory", **words):
-    return sl.fit(fields, HEAT.domain, 2, rest=rest, nuisance=0, **words)
+def fit(fields, residual="memory", **words):
+    return sl.fit(fields, HEAT.domain, 2, residual=residual, nuisance=0, **words)
 
 
 def test_decay_and_variance_per_point_are_recovered():
-    """Two modes take a twentieth of the freedom of a rest at 40 points, the slow part first."""
+    """Two modes take a twentieth of the freedom of a residual at 40 points, the slow part first."""
     decay, variance = np.linspace(0.2, 1.0, 40), np.linspace(0.05, 0.2, 40)
     fields = with_residual(4, TIMES, decay, variance, 0.0, points=np.linspace(0.1, 3.0, 40))
     law = fit(fields, observation_noise="none")
-    np.testing.assert_allclose(law.rest.decay, decay, rtol=0.35)
-    np.testing.assert_allclose(law.rest.variance, variance, rtol=0.25)
-    assert not law.rest.white.any()
+    np.testing.assert_allclose(law.residual_memory.decay, decay, rtol=0.35)
+    np.testing.assert_allclose(law.residual_memory.variance, variance, rtol=0.25)
+    assert not law.residual_memory.white.any()
 
 
 def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times():
@@ -33,10 +33,10 @@ def test_white_noise_and_memory_are_told_apart_through_gaps_and_irregular_times(
     values = process(0.2, np.full(6, 0.5), times, 40, generator)
     values += np.sqrt(0.3) * generator.standard_normal(values.shape)
     values[generator.uniform(size=values.shape) < 1 / 3] = np.nan
-    rest, given = AR1.fit(values, times, None), AR1.fit(values, times, 0.3)
-    np.testing.assert_allclose(rest.decay, 0.2, rtol=0.2)
-    np.testing.assert_allclose(rest.variance, 0.5, rtol=0.15)
-    np.testing.assert_allclose(rest.white, 0.3, rtol=0.25)
+    residual, given = AR1.fit(values, times, None), AR1.fit(values, times, 0.3)
+    np.testing.assert_allclose(residual.decay, 0.2, rtol=0.2)
+    np.testing.assert_allclose(residual.variance, 0.5, rtol=0.15)
+    np.testing.assert_allclose(residual.white, 0.3, rtol=0.25)
     np.testing.assert_allclose(given.decay, 0.2, rtol=0.15)
     np.testing.assert_allclose(given.white, 0.3)
 
@@ -55,18 +55,18 @@ def test_auto_finds_memory_where_there_is_some_and_none_elsewhere():
 @pytest.mark.parametrize(("decay", "answer"), [(0.4, "memory"), (None, "white")])
 def test_auto_in_a_fit(decay, answer):
     law = fit(with_residual(2, TIMES, decay or 1.0, 0.1 if decay else 0.0, 0.02), "auto")
-    assert law.info["rest"]["answer"] == answer
-    assert (law.rest is None) == (answer == "white")
+    assert law.info["residual"]["answer"] == answer
+    assert (law.residual_memory is None) == (answer == "white")
 
 
-def test_residual_is_another_word_for_rest():
+def test_rest_is_the_earlier_name_of_residual():
     fields = with_residual(2, TIMES[:200], 0.4, 0.1, 0.02)
     words = {"mean": "zero", "initial": "stationary", "nuisance": 0}
     one, two = (
         sl.fit(fields, HEAT.domain, 2, **words, **{w: "memory"}) for w in ("rest", "residual")
     )
-    np.testing.assert_array_equal(one.rest.decay, two.rest.decay)
-    assert two.residual is two.rest
+    np.testing.assert_array_equal(one.residual_memory.decay, two.residual_memory.decay)
+    assert two.residual is two.residual_memory is two.rest
     assert sl.fit(fields, HEAT.domain, 2, residual="white", **words).residual.variance >= 0
 
 
@@ -87,22 +87,22 @@ def test_bands_hold_what_they_say():
         assert abs(share - level) < 5 * np.sqrt(level * (1 - level) / 240)
 
 
-def test_gaps_are_filled_better_than_with_a_white_rest():
+def test_gaps_are_filled_better_than_with_a_white_residual():
     fields = with_residual(2, TIMES, 0.2, 0.2, 0.0, seed=4)
     holes = sl.mask(fields, "random", fraction=0.2, seed=0)
     error = []
-    for rest in ("memory", "white"):
-        gap = fit(holes, rest).reconstruct(holes)["mean"] - fields
+    for residual in ("memory", "white"):
+        gap = fit(holes, residual).reconstruct(holes)["mean"] - fields
         error.append(float((gap**2).where(holes.isnull()).mean()))
     assert error[0] < 0.8**2 * error[1]
     chaos = fit(fields.isel(time=slice(60)), engine="chaos")
-    assert chaos.rest is not None
+    assert chaos.residual_memory is not None
 
 
 def test_the_default_is_auto_and_the_law_says_what_it_assumes():
     slow = sl.fit(with_residual(2, TIMES, 0.4, 0.1, 0.02), HEAT.domain, 2, nuisance=0)
     white = sl.fit(with_residual(2, TIMES, 1.0, 0.0, 0.02), HEAT.domain, 2, nuisance=0)
-    assert slow.info["rest"]["word"] == white.info["rest"]["word"] == "auto"
+    assert slow.info["residual"]["word"] == white.info["residual"]["word"] == "auto"
     assert slow.info["assumed"].endswith("residual with memory at each point")
     assert white.info["assumed"].endswith("one observation noise, residual white")
     assert f"assumed: {white.info['assumed']}" in repr(white)
@@ -111,8 +111,8 @@ def test_the_default_is_auto_and_the_law_says_what_it_assumes():
 def test_no_memory_of_rounding():
     """Complete fields in the modes leave rounding, which is alike in time."""
     law = sl.fit(sl.simulate(HEAT, 20, seed=0), HEAT.domain, 2)
-    assert law.info["rest"]["share"] < 1e-8
-    assert law.rest is None
+    assert law.info["residual"]["share"] < 1e-8
+    assert law.residual_memory is None
 
 
 def test_the_test_looks_at_some_values_and_the_memory_is_learned_from_all(monkeypatch):
@@ -120,5 +120,5 @@ def test_the_test_looks_at_some_values_and_the_memory_is_learned_from_all(monkey
     whole = fit(fields, "auto")
     monkeypatch.setattr("spdelaw.infer.residuals.TESTED_VALUES", 150 * fields.sizes["x"])
     some = fit(fields, "auto")
-    assert some.info["rest"]["correlation"] != whole.info["rest"]["correlation"]
-    np.testing.assert_array_equal(some.rest.decay, whole.rest.decay)
+    assert some.info["residual"]["correlation"] != whole.info["residual"]["correlation"]
+    np.testing.assert_array_equal(some.residual_memory.decay, whole.residual_memory.decay)

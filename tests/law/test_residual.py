@@ -1,4 +1,4 @@
-"""The rest with memory: closed forms, the brute-force Gaussian, files, and calibrated bands."""
+"""The residual with memory: closed forms, the brute-force Gaussian, files, and calibrated bands."""
 
 import dataclasses
 
@@ -25,31 +25,33 @@ def process(decay, variance, times, n_paths, generator):
 
 
 def with_residual(n_paths, times, decay, variance, white, seed=0, points=POINTS):
-    """Modes of a heat equation, an Ornstein-Uhlenbeck rest at each point, and white noise."""
+    """Modes of a heat equation, an Ornstein-Uhlenbeck residual at each point, and white noise."""
     generator = np.random.default_rng(seed)
     fields = sl.simulate(HEAT, n_paths, times, points, seed=seed)
-    rest = process(decay + np.zeros(len(points)), variance, times, n_paths, generator)
-    noise = np.sqrt(white) * generator.standard_normal(rest.shape)
-    return fields + rest + noise
+    residual = process(decay + np.zeros(len(points)), variance, times, n_paths, generator)
+    noise = np.sqrt(white) * generator.standard_normal(residual.shape)
+    return fields + residual + noise
 
 
 def test_smoother_is_the_brute_force_gaussian():
     generator = np.random.default_rng(1)
     times = np.cumsum(generator.exponential(1.0, 9))
-    rest = AR1(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
-    seen = process(rest.decay, rest.variance, times, 3, generator)
-    seen += np.sqrt(rest.white) * generator.standard_normal(seen.shape)
+    residual = AR1(np.array([0.3, 2.0]), np.array([1.5, 0.7]), np.array([0.4, 0.0]))
+    seen = process(residual.decay, residual.variance, times, 3, generator)
+    seen += np.sqrt(residual.white) * generator.standard_normal(seen.shape)
     seen[generator.uniform(size=seen.shape) < 0.3] = np.nan
     seen[:, -2:] = np.nan  # two steps of forecast
-    mean, variance, weight = rest.predict(seen, Grid(times, None))
-    each = rest.predict(seen, Grid(np.tile(times, (3, 1)), None))  # a clock of each path
+    mean, variance, weight = residual.predict(seen, Grid(times, None))
+    each = residual.predict(seen, Grid(np.tile(times, (3, 1)), None))  # a clock of each path
     np.testing.assert_allclose(each, (mean, variance, weight), atol=1e-14)
     for p in range(3):
         for j in range(2):
-            prior = rest.variance[j] * np.exp(-rest.decay[j] * np.abs(times[:, None] - times))
+            prior = residual.variance[j] * np.exp(
+                -residual.decay[j] * np.abs(times[:, None] - times)
+            )
             at = ~np.isnan(seen[p, :, j])
             gain = prior[:, at] @ np.linalg.inv(
-                prior[np.ix_(at, at)] + rest.white[j] * np.eye(at.sum())
+                prior[np.ix_(at, at)] + residual.white[j] * np.eye(at.sum())
             )
             np.testing.assert_allclose(mean[p, :, j], gain @ seen[p, at, j], atol=1e-10)
             left = np.diag(prior - gain @ prior[at])
@@ -64,7 +66,7 @@ def learned():
     times = 0.5 * np.arange(400)
     fields = with_residual(2, times, 0.4, 0.09, 0.0)
     return fields, sl.fit(
-        fields, HEAT.domain, 2, rest="memory", observation_noise="none", nuisance=0
+        fields, HEAT.domain, 2, residual="memory", observation_noise="none", nuisance=0
     )
 
 
@@ -72,16 +74,16 @@ def test_forecast_of_the_rest_is_the_closed_form(learned):
     """Noise-free: the last residual decays by ``exp(-a h)`` and its variance grows to v."""
     fields, law = learned
     ahead = np.array([0.5, 1.0, 5.0])
-    white = dataclasses.replace(law, rest=None)
+    white = dataclasses.replace(law, residual_memory=None)
     got = law.forecast(fields, fields.time.values[-1] + ahead)
     modes = white.forecast(fields, fields.time.values[-1] + ahead)
     smooth = law.reconstruct(fields)
     np.testing.assert_allclose(smooth["mean"], fields, atol=1e-10)
     assert float(smooth["std_field"].max()) < 1e-6
     left = fields.values[:, -1] - white.reconstruct(fields)["mean"].values[:, -1]
-    phi = np.exp(-law.rest.decay * ahead[:, None])
+    phi = np.exp(-law.residual_memory.decay * ahead[:, None])
     np.testing.assert_allclose(got["mean"] - modes["mean"], phi * left[:, None], atol=1e-10)
-    grown = law.rest.variance * (1 - phi**2) - law.unresolved_variance
+    grown = law.residual_memory.variance * (1 - phi**2) - law.unresolved_variance
     np.testing.assert_allclose(
         got["std_field"] ** 2 - modes["std_field"] ** 2,
         np.broadcast_to(grown, got["std_field"].shape),
@@ -105,21 +107,21 @@ def test_other_points_get_a_rest_that_was_never_seen(learned):
     both = law.forecast(fields, steps=1, grid=np.append(POINTS[:3], 1.234))
     np.testing.assert_allclose(both["mean"][..., :3], here["mean"][..., :3], atol=1e-10)
     np.testing.assert_allclose(both["std_field"][..., :3], here["std_field"][..., :3], atol=1e-10)
-    white = dataclasses.replace(law, rest=None).forecast(fields, steps=1, grid=[1.234])
+    white = dataclasses.replace(law, residual_memory=None).forecast(fields, steps=1, grid=[1.234])
     assert float(both["mean"][0, 0, 3]) == pytest.approx(float(white["mean"][0, 0, 0]))
     wider = float(both["std_field"][0, 0, 3]) ** 2 - float(white["std_field"][0, 0, 0]) ** 2
-    assert wider == pytest.approx(law.rest.variance.mean() - law.unresolved_variance)
+    assert wider == pytest.approx(law.residual_memory.variance.mean() - law.unresolved_variance)
 
 
 def test_saved_and_loaded_with_a_likelihood_that_ignores_the_rest(learned, tmp_path):
     fields, law = learned
     law.save(tmp_path / "a.law")
     again = sl.load(tmp_path / "a.law")
-    for old, new in zip(law.rest, again.rest, strict=True):
+    for old, new in zip(law.residual_memory, again.residual_memory, strict=True):
         np.testing.assert_array_equal(old, new)
     assert again.forecast(fields, steps=2).equals(law.forecast(fields, steps=2))
-    assert "rest: memory per point" in repr(again)
-    assert "rest: memory per point" in again._repr_html_()
-    assert again.info["rest"]["answer"] == "memory"
-    white = dataclasses.replace(law, rest=None)
+    assert "residual: memory per point" in repr(again)
+    assert "residual: memory per point" in again._repr_html_()
+    assert again.info["residual"]["answer"] == "memory"
+    white = dataclasses.replace(law, residual_memory=None)
     assert law.log_likelihood(fields).equals(white.log_likelihood(fields))
