@@ -57,7 +57,11 @@ def earliest(times: xr.Variable) -> Any:
     """First date of an array of dates, missing ones aside."""
     values = times.values
     if values.dtype.kind != "M":
-        return min(values.flat)
+        try:
+            return min(values.flat)
+        except TypeError as error:
+            got, fix = str(error), "leave out what has no date, and use one calendar"
+            raise DataError("time", expected="dates of one kind", got=got, fix=fix) from error
     values = values[~np.isnat(values)]
     if values.size == 0:
         raise DataError("time", expected="dates", got="only NaT", fix="give the dates of the data")
@@ -132,10 +136,35 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
 
 
 def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
-    """Dates by the CF conventions, without xarray's warning about years that are not padded."""
+    """Dates by the CF conventions, without xarray's warning about years that are not padded.
+
+    Months since a date are calendar months, which xarray does not decode.
+    """
+    dataset = dataset.assign_coords({n: _months_in_days(c) for n, c in dataset.coords.items()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xr.SerializationWarning)
         return xr.decode_cf(dataset, decode_timedelta=False)
+
+
+def _months_in_days(coordinate: xr.DataArray) -> xr.DataArray:
+    """Months since a date as days since it; 1.5 is the middle of the second month."""
+    unit, _, origin = str(coordinate.attrs.get("units", "")).partition(" since ")
+    calendar = str(coordinate.attrs.get("calendar", "standard")).lower()
+    if unit.strip().lower() not in ("month", "months"):
+        return coordinate
+    values, days = np.asarray(coordinate.values, dtype=float), np.timedelta64(1, "D")
+    clock = {"units": f"days since {origin}", "calendar": calendar}
+    if calendar in ("360", "360_day"):
+        clock["calendar"], number = "360_day", 30.0 * values
+    elif calendar in ("standard", "gregorian", "proleptic_gregorian"):
+        first = to_dates(np.zeros(1), clock)[0]
+        month = np.datetime64(first, "M") + np.floor(values).astype(int)
+        begin, end = (m.astype("datetime64[ns]") for m in (month, month + 1))
+        passed = first - np.datetime64(first, "M") + (values % 1.0) * (end - begin)
+        number = (begin - first + passed) / days
+    else:
+        return coordinate
+    return coordinate.copy(data=number).assign_attrs(clock)
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:

@@ -153,7 +153,7 @@ def read(
     check: bool = True,
     allow_external: bool = False,
 ) -> xr.DataArray:
-    """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+    """Read fields from a NetCDF file (.nc, .nc4, .h5, .cdf) or a Zarr directory (.zarr).
 
     The result satisfies the contract of ``as_fields``. Files of ``write`` return the same bits and
     attributes; their seal (SHA-256 of all bytes) is checked before anything is parsed. Files of
@@ -293,7 +293,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
 
 @checked()
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
-    """Write fields to a NetCDF file (.nc, .nc4, .h5), a Zarr directory (.zarr) or a table.
+    """Write fields to a NetCDF file (.nc, .nc4, .h5, .cdf), a Zarr directory (.zarr) or a table.
 
     Tables (.csv, .csv.gz, .tsv, .parquet) have one row per point and time, as `to_table` makes
     them. Other files are replaced in one step, so an interruption leaves either the old or the new
