@@ -270,7 +270,8 @@ def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndar
     """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
-    where = np.flatnonzero(~np.isnan(values).all(0))
+    has_data = ~np.isnan(values[:1]).all(0)  # one row settles most points
+    where = np.flatnonzero(has_data if has_data.all() else ~np.isnan(values).all(0))
     return values[rows][:, where[:: max(1, len(where) // SOME_POINTS)]]
 
 
@@ -329,8 +330,10 @@ def _radians(fields: xr.DataArray) -> list[str]:
     if len(names) != 2 or not in_radians(fields, *names):
         return []
     names = [str(fields[n].attrs.get(ORIGINAL, n)) for n in names]
-    mend = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
-    return [f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({mend})"]
+    corrected = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
+    return [
+        f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({corrected})"
+    ]
 
 
 def _same_meridian(fields: xr.DataArray) -> list[str]:
@@ -365,6 +368,8 @@ MOST_ROWS = 16 * ENOUGH_ROWS
 BAD_SHARE = 0.125
 #: Mean square, relative to that of the values, that is rounding; the same of a mode's size.
 ROUNDING_SQUARE, NO_MODE = 1e-20, 1e-6
+#: Bytes of a table of products of modes.
+PAIR_BYTES = 8e6
 #: Median of the size of a standard normal.
 NORMAL_MEDIAN = 0.6744898
 
@@ -427,19 +432,28 @@ def _standardised_residual(rows: Array, basis: Array, keep: Array) -> Array:
     Least squares uses the sensors in ``keep`` alone; ``y - c`` of another one has the variance
     ``r (1 + h)``.
     """
-    packed = np.packbits(~np.isnan(rows) & keep, axis=1)
-    _, which = np.unique(packed.view(f"V{packed.shape[1]}").reshape(-1), return_inverse=True)
-    out = np.full(rows.shape, np.nan)
-    for pattern in range(which.max(initial=-1) + 1):
-        block = rows[which == pattern]
-        used = keep & ~np.isnan(block).all(0)
-        inverse = np.linalg.pinv(basis[used].T @ basis[used], hermitian=True)
-        leverage = ((basis @ inverse) * basis).sum(1)
-        scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)
-        residual = block - block[:, used] @ basis[used] @ inverse @ basis.T
-        residual[:, scale <= NO_MODE] = np.nan
-        out[which == pattern] = residual / np.sqrt(np.maximum(scale, NO_MODE))
-    return out
+    n, used = basis.shape[1], ~np.isnan(rows) & keep
+    packed = np.packbits(used, axis=1)
+    _, first, which = np.unique(
+        packed.view(f"V{packed.shape[1]}").reshape(-1), return_index=True, return_inverse=True
+    )
+    patterns, (i, j) = used[first].astype(float), np.tril_indices(n)
+    gram, leverage = np.zeros((len(patterns), n, n)), np.empty(patterns.shape)
+    step = max(1, int(PAIR_BYTES / (8 * len(i))))
+    blocks = [slice(start, start + step) for start in range(0, len(basis), step)]
+    for some in blocks:  # products of modes are a table that may be large
+        gram[:, i, j] += patterns[:, some] @ (basis[some][:, i] * basis[some][:, j])
+    gram[:, j, i] = gram[:, i, j]
+    inverse = np.linalg.pinv(gram, hermitian=True)
+    twice = np.where(i == j, 1.0, 2.0) * inverse[:, i, j]
+    for some in blocks:
+        leverage[:, some] = twice @ (basis[some][:, i] * basis[some][:, j]).T
+    scale = np.where(keep, np.maximum(1.0 - leverage, 0.0), 1.0 + leverage)[which]
+    projected = np.where(used, rows, 0.0) @ basis
+    states = np.array([inverse[k] @ sums for k, sums in zip(which, projected, strict=True)])
+    residual = rows - states.reshape(-1, n) @ basis.T
+    residual[scale <= NO_MODE] = np.nan
+    return residual / np.sqrt(np.maximum(scale, NO_MODE))
 
 
 def _sizes(residual: Array) -> Array:

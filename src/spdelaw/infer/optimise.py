@@ -344,7 +344,7 @@ LIMITED_MEMORY, MEMORY_STEPS = 150, 60
 #: Ratio of standard errors to rough ones below which the latter are too large for differences.
 COARSE_RATIO = 0.2
 #: Slopes, in log-likelihood per rough standard error, at which a search and a rough one end.
-SEARCH_SLOPE, ROUGH_SLOPE = 1e-4, 0.01
+SEARCH_SLOPE, ROUGH_SLOPE = 1e-4, 1e-3
 #: Rough seconds of one evaluation above which the work is bounded.
 SLOW = 5e-3
 #: Bounds for slow evaluations: rough seconds of one maximisation, and of differences for curvature.

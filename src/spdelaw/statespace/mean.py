@@ -424,18 +424,16 @@ def evaluate_restricted_statistics(
 ) -> Evaluation:
     """Restricted likelihood and score, as `evaluate_restricted` from sufficient statistics."""
     dynamics = state_space.linear
-    information, gradient, step, counts, weight = _statistics_about_mean(s, state_space, anchored)
+    information, gradient, step, weight = _statistics_about_mean(s, state_space, anchored)
     mean, covariance, flat = solve_mean(information, gradient)
     _check_distance(mean, farthest)
     log, spread, *through = volume(dynamics, information, (covariance, flat), anchored)
-    evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored))
-    each = operators.like(dynamics.noise if dynamics.is_diagonal else np.empty((1, 1)), spread)
-    grown = counts.reshape(-1, *(1,) * each.ndim) * each
-    added = step.pull_back(*gradients(0.0, np.stack([grown] * 3), step))
+    each = np.diag(spread) if dynamics.is_diagonal else spread
+    evaluation = evaluate_statistics(s, with_mean(state_space, mean, anchored), each, step)
     evaluation = evaluation._replace(
         log_likelihood=evaluation.log_likelihood + log,
-        by_drift=evaluation.by_drift + operators.like(dynamics.drift, added[0]) + through[0],
-        by_noise=evaluation.by_noise + operators.like(dynamics.noise, added[1]) + through[1],
+        by_drift=evaluation.by_drift + through[0],
+        by_noise=evaluation.by_noise + through[1],
     )
     if weight is None:
         return evaluation
@@ -452,7 +450,7 @@ def mean_given_statistics(
     s: Statistics, state_space: StateSpace, *, anchored: bool = False
 ) -> tuple[Array, Array, Array]:
     """``m_hat``, its covariance and ``-d2 log p / d m0 d m'`` alone."""
-    information, gradient, _, _, weight = _statistics_about_mean(s, state_space, anchored)
+    information, gradient, _, weight = _statistics_about_mean(s, state_space, anchored)
     shared = np.zeros_like(information) if weight is None else s.n_paths * weight
     return *solve_mean(information, gradient)[:2], shared
 
@@ -465,11 +463,10 @@ def mean_gradient_statistics(s: Statistics, state_space: StateSpace, *, anchored
 
 def _statistics_about_mean(
     s: Statistics, state_space: StateSpace, anchored: bool
-) -> tuple[Array, Array, Transition, Array, Array | None]:
-    """Information and gradient of the mean at zero, and their ingredients.
+) -> tuple[Array, Array, Transition, Array | None]:
+    """Information and gradient of the mean at zero, transitions, precision of a first state.
 
-    Transitions of the lengths that occur, steps of each over all paths, and the precision of a
-    first state, None where it carries no information.
+    The last is None where the first state carries no information.
     """
     bare, initial = state_space.linear.with_mean(None), state_space.initial
     step, which = bare.over(s.lengths[0]), s.lengths[1]
@@ -481,11 +478,11 @@ def _statistics_about_mean(
     counts = s.n_paths * np.bincount(which, minlength=len(step.factor))
     information, gradient = _step_information(step, counts, first)
     if initial.kind == "deterministic" or anchored:
-        return information, gradient, step, counts, None
+        return information, gradient, step, None
     weight = np.linalg.inv(operators.as_matrix(initial.covariance))
     information = information + s.n_paths * weight
     gradient = gradient + weight @ (start - s.n_paths * initial.mean)
-    return 0.5 * (information + information.T), gradient, step, counts, weight
+    return 0.5 * (information + information.T), gradient, step, weight
 
 
 def _step_information(

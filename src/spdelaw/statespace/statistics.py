@@ -11,7 +11,7 @@ import numpy as np
 
 from spdelaw.errors import DataError
 from spdelaw.processes import operators
-from spdelaw.processes.linear import distinct_steps
+from spdelaw.processes.linear import Transition, distinct_steps
 from spdelaw.statespace.blocks import invert, multiply, sandwich, transpose
 from spdelaw.statespace.chain import StateSpace, center_sums, gradients, grouped, log_likelihood
 from spdelaw.statespace.likelihood import Evaluation
@@ -331,10 +331,17 @@ def coefficient_statistics(
     )
 
 
-def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Evaluation:
+def evaluate_statistics(
+    statistics: Statistics,
+    state_space: StateSpace,
+    spread: Array | float = 0.0,
+    step: Transition | None = None,
+) -> Evaluation:
     """Log-likelihood of the coefficients and its score; the total stands in for the paths.
 
-    A forcing acts from the origin of the dynamics, which is the first time.
+    A forcing acts from the origin of the dynamics, which is the first time. A ``spread`` of the
+    states is added to the second moments of the score: an operator, as for all steps. ``step`` are
+    the transitions, where they are at hand.
     """
     dynamics, initial = state_space.linear, state_space.initial
     s, start = statistics, statistics.first[0] / statistics.n_paths
@@ -342,13 +349,14 @@ def evaluate_statistics(statistics: Statistics, state_space: StateSpace) -> Eval
         s = _unforced(statistics, state_space)
         start = s.first[0] / s.n_paths
     n_steps, sums = s.steps if dynamics.is_diagonal else s.pair_steps
-    step = dynamics.over(s.lengths[0])
+    step = step or dynamics.over(s.lengths[0])
     if dynamics.forcing is None and dynamics.mean is not None:
         sums, start = (
             center_sums(n_steps, sums, dynamics.mean, s.first_steps),
             start - dynamics.mean,
         )
-    pull = step.pull_back(*gradients(n_steps, sums, step))
+    grown = n_steps.reshape(-1, *(1,) * (sums.ndim - 2)) * spread
+    pull = step.pull_back(*gradients(n_steps, sums + grown, step))
     by_drift = operators.like(dynamics.drift, pull[0]) + _response_score(s, state_space, step)
     total = log_likelihood(n_steps, sums, step)
     by_mean, by_initial = np.zeros(len(initial.mean)), np.zeros_like(initial.covariance)

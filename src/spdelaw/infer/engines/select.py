@@ -69,14 +69,13 @@ def _fit(build_objective: BuildObjective[P], model: Model, drops: bool) -> tuple
     problem = build_objective(model)
     if not (problem.has_mean or problem.is_open):
         return problem.decided(mean=Decision("zero", {})), problem.run()
-    problem, quick = _quick_fit(problem)
+    problem, quick, given = _quick_fit(problem)
     revised = problem.revised(quick)
     if revised.parametrisation is not problem.parametrisation:
-        revised, quick = _quick_fit(revised)
+        revised, quick, given = _quick_fit(revised)
     mean, problem, start = Decision("zero", {}), revised, quick.full
     if problem.has_mean:
-        value, covariance, _ = problem.mean_given(quick.state_space)
-        mean = _decide_mean(value + problem.centre, covariance, drops)
+        mean = _decide_mean(given[0] + problem.centre, given[1], drops)
     if problem.initial_is_open:
         problem, start = _with_initial_state(build_objective, model, problem, quick)
     if problem.has_mean and mean.answer == "zero":
@@ -86,22 +85,24 @@ def _fit(build_objective: BuildObjective[P], model: Model, drops: bool) -> tuple
     return problem.decided(mean=mean), problem.finished(fitted)
 
 
-def _quick_fit(problem: P) -> tuple[P, Estimate]:
+def _quick_fit(problem: P) -> tuple[P, Estimate, tuple[Array, ...]]:
     """A fit without standard errors, with the mean held at what such a fit makes of it.
 
-    The mean of the data is not that of the law where paths begin far from it.
+    The mean of the data is not that of the law where paths begin far from it. Last, the mean given
+    the other parameters, and its covariance.
     """
     quick = problem.quick().run()
     if not problem.has_mean:
-        return problem, quick
+        return problem, quick, ()
     most = FARTHEST_MEAN * problem.mean_and_deviation[1]
-    for _ in range(MEAN_ROUNDS):
-        value, covariance, _ = problem.mean_given(quick.state_space)
-        if (np.abs(value) <= SETTLED_MEAN * np.sqrt(np.diag(covariance))).all():
+    for rounds_left in reversed(range(MEAN_ROUNDS + 1)):
+        given = problem.mean_given(quick.state_space)
+        value, error = given[0], np.sqrt(np.diag(given[1]))
+        if not rounds_left or (np.abs(value) <= SETTLED_MEAN * error).all():
             break
         problem, start = problem.shifted(np.clip(value, -most, most), quick.full)
         quick = estimate(problem.quick().posterior(start), polish=False, rough=True)
-    return problem, quick
+    return problem, quick, given
 
 
 def _decide_mean(mean: Array, covariance: Array, drops: bool) -> Decision:
@@ -123,7 +124,8 @@ def _with_initial_state(
     other = build_objective(dataclasses.replace(model, initial=str(decision.answer)))
     other = other.decided(**{**problem.decisions, "initial_state": decision})
     start = _with_shared_groups(other.start, other.parametrisation, quick)
-    return other.shifted(problem.centre - other.centre, start)
+    by = problem.centre - other.centre
+    return other.shifted(by, start) if by.any() else (other, start)
 
 
 def _decide_one_path(fitted: Estimate) -> Decision:
@@ -136,7 +138,7 @@ def _decide_one_path(fitted: Estimate) -> Decision:
     if not (operators.decay_rates(drift) > 0).all():
         return Decision("deterministic", {"slowest_decay": 0.0})
     stationary = operators.as_matrix(operators.stationary_covariance(drift, noise))
-    # Unscaled, all modes beside a slow one would count as rounding; one without noise is left out.
+    # Unscaled, all modes but a slow one would count as rounding; one without noise is left out.
     scale = np.sqrt(np.where(np.diag(stationary) > 0, np.diag(stationary), np.inf))
     gap, unit = space.initial.mean / scale, stationary / np.outer(scale, scale)
     distance = float(gap @ np.linalg.lstsq(unit, gap, rcond=None)[0])
