@@ -1,8 +1,8 @@
 """How far each costly step is from what its arithmetic or its data allow, one row each.
 
 Run it with ``python -m benchmarks.bench_limits``; ``--only NAME`` for some rows, which leaves the
-others in ``results/limits.json`` as they were. A step is timed beside its own yardstick in turn, so
-that the ratio carries over between machines and the times do not; a whole fit is run once, beside
+others in ``results/limits.json`` as they were. A step is timed with its own yardstick in turn, so
+that the ratio carries over between machines and the times do not; a whole fit is run once, with
 a number of seconds of one processor. The file says of each row whether its limit was met.
 """
 
@@ -43,7 +43,7 @@ REPEATS = 7
 #: Why a row misses its limit, and what was tried.
 NOTES = {
     "chain": "three quarters are the elimination, of which inverses of 30 x 30 are half; "
-    "transitions and sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri "
+    "the remainder is transitions and sums over steps in NumPy. Tried: LAPACK's dpotrf and dpotri "
     "(nearly twice as slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and "
     "covariances",
     "complete": "in multiples of X.sum(), about: X @ Phi with energy and sums of coefficients 3.4, "
@@ -64,7 +64,7 @@ NOTES = {
 
 
 class Row(NamedTuple):
-    """What was timed, beside what, and the largest ratio that meets the limit."""
+    """The timed code, its yardstick, and the largest ratio that meets the limit."""
 
     case: str
     yardstick: str
@@ -317,8 +317,8 @@ def _markdown(d: dict[str, Any]) -> str:
         [
             "# How far from the limit",
             "",
-            "Each row is timed beside its own yardstick in turn; the limit is the largest ratio of "
-            "the two that was set for it. Rows beside a number of seconds were run once.",
+            "Each row is timed with its own yardstick in turn; the limit is the largest ratio of "
+            "the two that was set for it. Rows with a number of seconds were run once.",
             "",
             table(head, rows),
             "",

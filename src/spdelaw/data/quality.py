@@ -330,8 +330,10 @@ def _radians(fields: xr.DataArray) -> list[str]:
     if len(names) != 2 or not in_radians(fields, *names):
         return []
     names = [str(fields[n].attrs.get(ORIGINAL, n)) for n in names]
-    mend = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
-    return [f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({mend})"]
+    corrected = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
+    return [
+        f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({corrected})"
+    ]
 
 
 def _same_meridian(fields: xr.DataArray) -> list[str]:

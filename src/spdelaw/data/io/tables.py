@@ -18,7 +18,7 @@ import xarray as xr
 
 from spdelaw.checks import checked
 from spdelaw.data.clock import to_dates
-from spdelaw.data.io.safe_files import check_memory, replace_file
+from spdelaw.data.io.safe_files import check_memory, replace_file, resolved
 from spdelaw.data.layout import LABEL, PATH, POINT, TIME
 from spdelaw.errors import DataError, FileError, InputError
 
@@ -117,6 +117,7 @@ def _read_one_way(column: pd.Series, text: pd.Series, formats: Iterable[str]) ->
 
 #: Rows that show how numbers are written and which columns there are, and bytes of text that are
 #: read at once.
+MAX_FLOAT = np.finfo(float).max
 SAMPLE_ROWS, READ_BYTES = 100, 2**20
 #: A compressed table may be so many times its size, and always so many bytes.
 MAX_EXPANSION, SMALL_TEXT = 200, 2**24
@@ -151,7 +152,7 @@ def read_frame(
 ) -> pd.DataFrame:
     """The rows of a file; names of stations stay text."""
     source = Path(path)
-    if not source.is_file():
+    if not resolved(source).is_file():
         got = "a directory" if source.is_dir() else "nothing of this name"
         fix = f"check the name; the folder is {source.absolute().parent}"
         raise FileError(str(source), expected="a table", got=got, fix=fix)
@@ -182,7 +183,6 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
-    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
@@ -496,13 +496,24 @@ def _rows_of_quantity(frame: pd.DataFrame, quantity: str | None) -> pd.DataFrame
     return rows.reset_index(drop=True)
 
 
+def with_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns, and named index, have names that are text and differ."""
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    frame = frame.reset_index(levels) if levels else frame
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        expected, got = "a name of its own for each column", f"{twice!r} twice"
+        raise DataError("table", expected=expected, got=got, fix="rename one of them")
+    return frame
+
+
 def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         expected, got = "a pandas DataFrame or the path of a table", type(frame).__name__
         raise DataError("table", expected=expected, got=got, fix="pandas.DataFrame(table)")
-    levels = [name for name in frame.index.names if name is not None and name not in frame]
-    frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
-    names = [str(name) for name in frame.columns]
+    frame = with_named_columns(frame)
+    names = list(frame.columns)
     for role, name in columns.given.items():
         if role == "units":
             continue
@@ -536,7 +547,7 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     """The rows of a checked table on their times and stations."""
     times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
-    values = _numeric_values(frame[columns.value])
+    values = numeric_values(frame[columns.value])
     if len(times) * len(names) > max(MIN_SPARSE_CELLS, SPARSE_CELLS_PER_ROW * len(frame)):
         expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
         fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
@@ -555,7 +566,11 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     return array.sortby("x") if dim == "x" else array
 
 
-def _numeric_values(column: pd.Series) -> np.ndarray:
+def numeric_values(column: pd.Series) -> np.ndarray:
+    """A column as numbers, NaN where it is empty."""
+    if column.dtype == object:  # pandas fails on integers beyond the largest float
+        is_beyond = [isinstance(value, int) and abs(value) > MAX_FLOAT for value in column]
+        column = column.mask(is_beyond, np.inf)
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
     if wrong.any():
@@ -574,7 +589,7 @@ def _numeric_values(column: pd.Series) -> np.ndarray:
 
 def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
     """Names, the station of each row, and the position of each station."""
-    rows = pd.DataFrame({k: _numeric_values(frame[name]) for k, name in columns.places.items()})
+    rows = pd.DataFrame({k: numeric_values(frame[name]) for k, name in columns.places.items()})
     for role, name in columns.places.items():
         refuse_missing(frame[name], ~np.isfinite(rows[role].to_numpy()))
         limit = {"lat": 90.0, "lon": 360.0}.get(role, np.inf)
@@ -674,8 +689,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         draws = {f"sample_{i}": one for i, one in enumerate(sample)}
         fields = fields.drop_dims("draw").assign(draws)
     rows = max((one.dims for one in fields.values()), key=len, default=())
-    if not rows:
-        got, fix = "none", "pass fields, or what law.forecast(...) returns"
+    if not rows or len(set(rows)) < len(rows):
+        got, fix = f"dims {rows}", "pass fields, or what law.forecast(...) returns"
         raise DataError("fields", expected="values over time and points", got=got, fix=fix)
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
     if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
@@ -686,9 +701,9 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
     heads = [name for name in frame if name not in values and name != POINT]
     heads.sort(key=lambda name: (name != TIME, name != "station"))  # others in their order
     table = frame[[*heads, *values]].rename(columns=names)
-    units = {one.attrs.get("units") for one in kept.data_vars.values()}
-    if read_by.named and len(units) == 1 and None not in units:
-        table[UNITS_COLUMNS[0]] = units.pop()
+    units = [one.attrs.get("units") for one in kept.data_vars.values()]
+    if read_by.named and isinstance(units[0], str) and units == units[:1] * len(units):
+        table[UNITS_COLUMNS[0]] = units[0]
     return table.reset_index(drop=True)
 
 
