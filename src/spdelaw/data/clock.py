@@ -57,7 +57,11 @@ def earliest(times: xr.Variable) -> Any:
     """First date of an array of dates, missing ones aside."""
     values = times.values
     if values.dtype.kind != "M":
-        return min(values.flat)
+        try:
+            return min(values.flat)
+        except TypeError as error:
+            got, fix = str(error), "leave out what has no date, and use one calendar"
+            raise DataError("time", expected="dates of one kind", got=got, fix=fix) from error
     values = values[~np.isnat(values)]
     if values.size == 0:
         raise DataError("time", expected="dates", got="only NaT", fix="give the dates of the data")

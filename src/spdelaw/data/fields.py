@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import LARGEST_VALUE, checked
 from spdelaw.data.clock import check_unit, on_clock, to_dates
 from spdelaw.data.executors import pieces_of
 from spdelaw.data.layout import (
@@ -283,10 +283,6 @@ def canonical(
     fields = label_paths(arrange(array, names))
     fields = order_space(order_time(fields, check_unit(time_unit)), names)
     return fields if fields.dtype == np.float64 else fields.astype(np.float64)
-
-
-#: Largest absolute value to compute with: squares and products of larger ones overflow.
-LARGEST_VALUE = 1e100
 
 
 def check_values(fields: xr.DataArray, largest: float = np.finfo(float).max) -> None:

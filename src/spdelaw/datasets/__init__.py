@@ -10,7 +10,6 @@ import xarray as xr
 
 from spdelaw.checks import checked
 from spdelaw.data.io.files import read_dataset
-from spdelaw.data.io.tables import to_the_last_digit
 from spdelaw.errors import InputError
 
 __all__ = ["NAMES", "about", "equatorial_pacific", "file_of", "pacific_sst", "station_tmax"]
@@ -86,7 +85,7 @@ def station_tmax() -> pd.DataFrame:
         >>> list(rows.columns), rows.station.nunique()
         (['station', 'lon', 'lat', 'date', 'tmax'], 36)
     """
-    return pd.read_csv(file_of("station-tmax"), parse_dates=["date"], **to_the_last_digit())
+    return pd.read_csv(file_of("station-tmax"), parse_dates=["date"])
 
 
 @checked()

@@ -450,6 +450,7 @@ def skill(
     tell = _reporter(progress)
     sources, prepare = _mode_sources(data, domain, prepare, NONLINEAR_WORDS.isdisjoint(settings))
     fields, dims = _fields(data, sources[0], prepare)
+    fields = fields.compute()
     check_plausible(fields)
     start = first_origin(fields, first)
     plan = _plan(fields.sizes["time"], start, ahead, n_fits, most, origins)

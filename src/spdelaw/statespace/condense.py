@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from spdelaw.checks import LARGEST_VALUE
 from spdelaw.data.executors import Executor, Pieces
-from spdelaw.data.fields import LARGEST_VALUE
 from spdelaw.data.observed import Observed, PieceSurvey, survey_piece
 from spdelaw.domains.products import Products
 from spdelaw.statespace.collapse import (

@@ -124,7 +124,8 @@ def _with_initial_state(
     other = build_objective(dataclasses.replace(model, initial=str(decision.answer)))
     other = other.decided(**{**problem.decisions, "initial_state": decision})
     start = _with_shared_groups(other.start, other.parametrisation, quick)
-    return other.shifted(problem.centre - other.centre, start)
+    by = problem.centre - other.centre
+    return other.shifted(by, start) if by.any() else (other, start)
 
 
 def _decide_one_path(fitted: Estimate) -> Decision:
