@@ -46,12 +46,12 @@ NOTES = {
     "the remainder is transitions and sums over steps in NumPy. Tried: LAPACK's dpotrf and dpotri "
     "(nearly twice as slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and "
     "covariances",
-    "complete": "in multiples of X.sum(), about: X @ Phi 3.6 (in rows that stay in the cache), "
-    "energy and sums of coefficients 2.5, one reading of every value (finite values, undeclared "
-    "fills, sums that name the data) 2.8, searches with and without a mean 5, memory of the "
-    "residual and bad sensors 6, tables of the law 2. Tried: compiled kernels (products 2.0, "
-    "reading 1.8: still above the limit, and numba has to be loaded), the product the other way "
-    "round (5.2)",
+    "complete": "in multiples of X.sum(), about: X @ Phi with energy and sums of coefficients 3.4, "
+    "one reading of every value (finite values, undeclared fills, sums that name the data) 1.7, "
+    "memory of the residual 1.3, searches with and without a mean 0.9, warnings about the data "
+    "0.8, spread of forecasts 0.8, bad sensors 0.6, tables of the law 0.4. Tried: compiled kernels "
+    "(products 2.0, reading 1.8: still above the limit, and numba has to be loaded), the product "
+    "the other way round (5.2)",
     "reconstruct": "variances of fields are half. Tried: Gram matrices looked up, variances "
     "written in place, no copy of the result, no least squares, which a smoother does not ask for",
     "dense_quiet_40": "information, factor, inverse and covariance of 2460 numbers, a mean "

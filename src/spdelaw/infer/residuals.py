@@ -189,12 +189,12 @@ def memory_test(residuals: Array) -> dict[str, float | bool]:
 
     Of a residual that is white in time the sums s_t are uncorrelated, also for correlated points.
     """
-    count = np.maximum(np.isfinite(residuals).sum((0, 1)), 1)
-    scale = np.nansum(residuals**2, axis=(0, 1)) / count
-    r = residuals / np.sqrt(np.where(scale > 0, scale, np.nan))
-    products = r[:, 1:] * r[:, :-1]
-    is_pair = np.isfinite(products)
-    sums = np.where(is_pair, products, 0.0).sum(-1)[is_pair.any(-1)]
+    is_observed = np.isfinite(residuals)
+    r = np.where(is_observed, residuals, 0.0)
+    square = np.einsum("ptm,ptm->m", r, r) / np.maximum(is_observed.sum((0, 1)), 1)
+    r *= np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    is_pair = is_observed[:, 1:] & is_observed[:, :-1] & (square > 0)
+    sums = np.einsum("ptm,ptm->pt", r[:, 1:], r[:, :-1])[is_pair.any(-1)]
     n, pairs = len(sums), int(is_pair.sum())
     correlation = float(sums.sum() / pairs) if pairs else 0.0
     spread = float(sums.std(ddof=1)) if n > 1 else 0.0

@@ -7,6 +7,7 @@ import difflib
 import gzip
 import importlib.util
 import io
+import sys
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -117,7 +118,6 @@ def _read_one_way(column: pd.Series, text: pd.Series, formats: Iterable[str]) ->
 
 #: Rows that show how numbers are written and which columns there are, and bytes of text that are
 #: read at once.
-MAX_FLOAT = np.finfo(float).max
 SAMPLE_ROWS, READ_BYTES = 100, 2**20
 #: A compressed table may be so many times its size, and always so many bytes.
 MAX_EXPANSION, SMALL_TEXT = 200, 2**24
@@ -584,7 +584,7 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
 def numeric_values(column: pd.Series) -> np.ndarray:
     """A column as numbers, NaN where it is empty."""
     if column.dtype == object:  # pandas fails on integers beyond the largest float
-        is_beyond = [isinstance(value, int) and abs(value) > MAX_FLOAT for value in column]
+        is_beyond = [isinstance(value, int) and abs(value) > sys.float_info.max for value in column]
         column = column.mask(is_beyond, np.inf)
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
