@@ -38,6 +38,7 @@ import typer
 
 import spdelaw as sl
 from benchmarks._mutate import mutate_bytes, mutate_command, mutate_document, mutate_yaml
+from benchmarks._odd_data import ODDITIES, make_files, make_verbs
 from benchmarks._wrong_arguments import Call, make_calls, wrong_calls
 from spdelaw.amortized.training import read_checkpoint
 from spdelaw.cli.shell import app
@@ -92,6 +93,22 @@ COMMANDS = (
     ["forecast", "seasonal.law", "data.nc", *FORECAST], ["evaluate", "good.law", "data.nc"],
     ["simulate", "heat", "--paths", "2", "--steps", "3", "--modes", "2", "--out", "new.nc"],
     ["dataset", "equatorial-pacific", "--out", "d.nc"], ["--version"], ["fit", "--help"],
+)  # fmt: skip
+
+
+OUTPUTS = (
+    "data.nc", "./data.nc", "link.nc", "pipe.nc", "folder.nc", "/dev/null", "no/folder.nc",
+    "good.law", "a" * 300 + ".nc", "a.xyz", "", ".", "..", "/", "\ud800.nc", "a.csv", "a.zarr",
+)  # fmt: skip
+WRITERS = (
+    ["forecast", "good.law", "data.nc", "--until", "2", "--steps", "3", "--out"],
+    ["sample", "good.law", "--paths", "2", "--out"],
+    ["reconstruct", "good.law", "data.nc", "--out"],
+    ["fit", "data.nc", "--modes", "1", "--out"],
+    ["fit", "data.nc", "--domain", "eof", "--modes", "1", "--out"],
+    ["simulate", "heat", "--paths", "2", "--steps", "3", "--modes", "2", "--out"],
+    ["report", "good.law", "data.nc", "--out"],
+    ["fill", "data.nc", "--modes", "1", "--out", "new.nc", "--save-law"],
 )  # fmt: skip
 
 
@@ -259,6 +276,40 @@ def wrong_argument(rng: random.Random, folder: Path) -> None:
         call()
 
 
+@functools.cache
+def odd_data(folder: Path) -> tuple[list[Callable[[Any], Any]], list[Callable[[], Any]]]:
+    """What takes data, and data and files with one oddity each."""
+    files = [functools.partial(Path, path) for path in make_files(folder)]
+    return make_verbs(folder), [*ODDITIES, *files]
+
+
+def odd_input(rng: random.Random, folder: Path) -> None:
+    """Data, or a file, with one oddity, to something that takes data."""
+    verbs, oddities = odd_data(folder)
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        rng.choice(verbs)(rng.choice(oddities)())
+
+
+def output(rng: random.Random, folder: Path) -> None:
+    """An output that is an input, a link to it, a pipe, a device or a folder: inputs stay whole."""
+    content = (folder / "data.nc").read_bytes()
+    target = rng.choice(OUTPUTS)
+    if target == "link.nc" and not os.path.lexists(target):
+        os.symlink("data.nc", target)
+    if target == "pipe.nc" and not os.path.lexists(target):
+        os.mkfifo(target)
+    (folder / "folder.nc").mkdir(exist_ok=True)
+    words = [*rng.choice(WRITERS), target, "--force"]
+    run_shell(words)
+    if (folder / "data.nc").read_bytes() != content:
+        (folder / "data.nc").write_bytes(content)
+        if "data.nc" in words[:-2]:
+            raise Lost("data.nc")
+    if os.path.lexists("pipe.nc") and not Path("pipe.nc").is_fifo():
+        raise Lost("pipe.nc")
+    sl.load(folder / "good.law")
+
+
 def full_disk(rng: random.Random, folder: Path) -> None:
     """A limit on the size of files, which fails like a full disk, in a process of its own."""
     kind = rng.choice(["nc", "zarr", "law"])
@@ -320,7 +371,7 @@ def json_command(rng: random.Random, folder: Path) -> None:
     """A mutated command line with ``--json``: one document on stdout, however it ends."""
     words = [*mutate_command(rng.choice(COMMANDS[:-2]), rng), "--json"]
     said = run_shell(words)
-    plain = {"--", "--help", "-h", "--version"} & set(words)  # text was asked for, or no JSON
+    plain = {"--", "--help", "-h", "--version"} & set(words)  # text was requested, or no JSON
     if not plain and not isinstance(json.loads(said), dict):
         raise RuntimeError(f"no JSON document on stdout of {words}")
 
@@ -352,6 +403,8 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], None], float]] = {
     "command lines with `--json`": (json_command, 0.02),
     "full disk": (full_disk, 0.01),
     "wrong arguments": (wrong_argument, 0.3),
+    "odd data and files": (odd_input, 0.15),
+    "outputs that are inputs, links, pipes": (output, 0.03),
 }
 #: Share of calls with a wrong argument that may raise an exception of a library.
 FOREIGN_SHARE = 0.01

@@ -31,7 +31,7 @@ from spdelaw.infer.semilinear.layout import layout
 RESULTS = Path(__file__).parent / "results" / "state_noise.json"
 TIMES = 0.1 * np.arange(51)
 PATHS = 12
-#: Kind, modes, and words of the fit beside it.
+#: Kind, modes, and words of the fit.
 SETTINGS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "proportional, 6 modes": ("proportional", 6, {}),
     "proportional, 16 modes": ("proportional", 16, {"drift": "parametric", "noise": "parametric"}),
@@ -239,7 +239,7 @@ def gappy(n_sets: int, only: str = "") -> dict[str, Any]:
 
 
 def kinds(n_sets: int, only: str = "") -> dict[str, Any]:
-    """How often additive and proportional noise are told apart, 12 paths of 80 times."""
+    """How often additive and proportional noise are distinguished, 12 paths of 80 times."""
     times, out = 0.1 * np.arange(80), {}
     geometric = equation("proportional", 6, times)
     # the same drift and initial state, and noise of a similar size

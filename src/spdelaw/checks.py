@@ -91,6 +91,8 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+#: Largest absolute value of data to compute with: squares and products of larger ones overflow.
+LARGEST_VALUE = 1e100
 #: Largest number of anything that is counted, and largest seed.
 LARGEST_COUNT, LARGEST_SEED = 10**9, 2**128
 

@@ -52,8 +52,17 @@ def test_files_are_read_as_the_frame(tmp_path, name):
     separator = {"a.tsv": "\t", "semicolons.csv": ";"}.get(name, ",")
     rows.to_csv(tmp_path / name, index=False, sep=separator)
     expected = sl.from_table(rows, **NAMES)
-    xr.testing.assert_identical(sl.from_table(tmp_path / name, **NAMES), expected)
-    xr.testing.assert_equal(read_dataset(tmp_path / name)["tmax"], expected)  # no doubt about names
+    assert_as_read(sl.from_table(tmp_path / name, **NAMES), expected)
+    assert_as_read(read_dataset(tmp_path / name)["tmax"], expected)  # no doubt about names
+
+
+def assert_as_read(got, expected):
+    """Equal but for the last digit, which pandas 2 may read differently."""
+    xr.testing.assert_allclose(got, expected, rtol=1e-15, atol=0.0)
+    assert got.attrs == expected.attrs
+    for name, coord in expected.coords.items():
+        assert got[name].attrs == coord.attrs
+        assert got[name].dtype == coord.dtype
 
 
 def test_a_named_index_is_a_column_also_in_parquet(tmp_path):
@@ -177,7 +186,7 @@ def test_encodings_and_comments_before_the_names(tmp_path, encoding, head):
     text = head + rows.to_csv(index=False)
     (tmp_path / "s.csv").write_bytes(text.encode(encoding))
     got = sl.from_table(tmp_path / "s.csv", **NAMES)
-    xr.testing.assert_equal(got, sl.from_table(rows, **NAMES))
+    assert_as_read(got, sl.from_table(rows, **NAMES))
 
 
 def test_six_digits_in_a_column_of_dates_are_dates():

@@ -22,7 +22,7 @@ from spdelaw.data.clock import has_dates, to_dates
 from spdelaw.data.fields import OBSERVATION_STD
 from spdelaw.data.io.files import has_fields, read, read_dataset, read_raw
 from spdelaw.data.io.sources import columns_of
-from spdelaw.data.io.tables import Columns, is_table, read_frame, suggested
+from spdelaw.data.io.tables import Columns, is_table, numeric_values, read_frame, suggested
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
@@ -252,7 +252,7 @@ def read_places(file: Path, law: Law) -> np.ndarray:
         expected, fix = f"columns of {' and '.join(law.domain.dims)}", "name them lon and lat"
         got = ", ".join(map(str, frame.columns))
         raise DataError("--places", expected=expected, got=got, fix=fix)
-    return frame[[name[0] for name in chosen]].to_numpy(dtype=float)
+    return np.stack([numeric_values(frame[name[0]]) for name in chosen], axis=1)
 
 
 def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:

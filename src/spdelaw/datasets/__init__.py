@@ -85,7 +85,7 @@ def station_tmax() -> pd.DataFrame:
         >>> list(rows.columns), rows.station.nunique()
         (['station', 'lon', 'lat', 'date', 'tmax'], 36)
     """
-    return pd.read_csv(file_of("station-tmax"), parse_dates=["date"], float_precision="round_trip")
+    return pd.read_csv(file_of("station-tmax"), parse_dates=["date"])
 
 
 @checked()

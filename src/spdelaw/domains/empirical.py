@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import real_array, shown
+from spdelaw.checks import LARGEST_VALUE, real_array, shown
 from spdelaw.domains.base import AbstractDomain, Array, TabulatedDomain, restored, table
 from spdelaw.domains.places import as_points, places_of_fields
 from spdelaw.errors import ConvergenceError, DomainError
@@ -262,11 +262,13 @@ def _rows_of(fields: xr.DataArray, names: tuple[str, ...]) -> tuple[Array, Array
         raise DomainError("fields", expected=expected, got=f"{', '.join(more)} as well", fix=fix)
     values = fields.transpose(*lead, *places.dims).values
     values = table("fields", values, "fields of numbers", "convert them to float")
-    rows = places.flatten(values).reshape(-1, len(places.points))
-    if np.isinf(rows).any():
-        expected, fix = "finite numbers, NaN where missing", "fields.where(np.isfinite(fields))"
-        raise DomainError("fields", expected=expected, got="infinite values", fix=fix)
-    return as_points(places.points, names), rows
+    points = as_points(places.points, names)
+    rows = places.flatten(values).reshape(-1, len(points))
+    if (largest := float(np.fmax.reduce(np.abs(rows), axis=None, initial=0.0))) > LARGEST_VALUE:
+        expected = f"finite numbers up to {LARGEST_VALUE:g}, NaN where missing"
+        got, fix = f"{largest:g}", "change the unit, or fields.where(np.isfinite(fields))"
+        raise DomainError("fields", expected=expected, got=got, fix=fix)
+    return points, rows
 
 
 def _generator(seed: Any) -> np.random.Generator:
@@ -283,7 +285,7 @@ def _space_dims(fields: Any) -> tuple[str, ...]:
     if dims != ("point",):
         return dims
     along = {str(k): v for k, v in fields.coords.items() if v.dims == dims and k != "point"}
-    for usual in (("lat", "lon"), ("x", "y", "z")):  # beside names and numbers of stations
+    for usual in (("lat", "lon"), ("x", "y", "z")):  # next to names and numbers of stations
         if set(usual[:2]) <= set(along):
             return tuple(k for k in along if k in usual)
     return tuple(k for k, v in along.items() if v.dtype.kind in "iuf")

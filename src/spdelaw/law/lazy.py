@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import LARGEST_VALUE
 from spdelaw.data.clock import to_dates
 from spdelaw.data.executors import slices_of
-from spdelaw.data.fields import LARGEST_VALUE, check_values
+from spdelaw.data.fields import check_values
 from spdelaw.data.observed import Observed
 from spdelaw.domains.places import Places
 from spdelaw.law.observations import (

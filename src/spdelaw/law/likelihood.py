@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from spdelaw.data.fields import LARGEST_VALUE, check_values
+from spdelaw.checks import LARGEST_VALUE
+from spdelaw.data.fields import check_values
 from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError

@@ -76,9 +76,11 @@ class Residual(Protocol):
 
 def same_points(reference: Array, points: Array) -> Array:
     """Row of each point among the reference points; their number where it is none of them."""
-    largest = np.abs(reference).max(0)
-    unit = np.where(largest > 0, largest, 1.0)
-    old, new = (np.reshape(np.asarray(p) / unit, (len(p), -1)) for p in (reference, points))
+    old, new = (np.reshape(np.asarray(p, float), (len(p), -1)) for p in (reference, points))
+    if old.shape[1] != new.shape[1]:
+        return np.full(len(new), len(old))
+    largest = np.abs(old).max(0)
+    old, new = (p / np.where(largest > 0, largest, 1.0) for p in (old, new))
     return np.asarray(scipy.spatial.KDTree(old).query(new, distance_upper_bound=SAME_POINT)[1])
 
 

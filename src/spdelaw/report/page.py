@@ -149,5 +149,5 @@ def write_report(
     default = f"The law of {Path(name).name}" if name else "A learned law"
     page = render(title or default, summary_text(report), sections_of(report))
     with replace_file(target) as new:
-        new.write_text(page, encoding="utf-8")
+        new.write_text(page, encoding="utf-8", errors="replace")
     return target

@@ -118,6 +118,14 @@ _LITTER = frozenset({".DS_Store", "Thumbs.db"})
 _MAX_NAMED = 3
 
 
+def resolved(path: str | Path) -> Path:
+    """What a name stands for, behind links; `FileError` for a name that no file can have."""
+    with as_file_error(path, (OSError, ValueError)):
+        target = Path(os.path.realpath(path))
+        target.exists()
+    return target
+
+
 def refuse_foreign(path: str | Path, written: Written) -> None:
     """Raise where ``path`` is a file, or a directory with more in it than its writer put there.
 
@@ -132,7 +140,7 @@ def refuse_foreign(path: str | Path, written: Written) -> None:
         >>> from spdelaw.data.io.safe_files import refuse_foreign
         >>> refuse_foreign("never_written", lambda old: [])
     """
-    target = Path(os.path.realpath(path))
+    target = resolved(path)
     if not target.is_dir():
         if target.exists():
             expected = "the name of a directory"
@@ -166,7 +174,9 @@ def _raise(error: OSError) -> None:
 
 
 @contextmanager
-def as_file_error(path: str | Path, kind: type[Exception] = OSError) -> Iterator[None]:
+def as_file_error(
+    path: str | Path, kind: type[Exception] | tuple[type[Exception], ...] = OSError
+) -> Iterator[None]:
     """Errors of the system, or of a library that writes, as `FileError`."""
     try:
         yield
@@ -300,7 +310,7 @@ def recover_directory(path: str | Path) -> None:
         >>> from spdelaw.data.io.safe_files import recover_directory
         >>> recover_directory("never_written")
     """
-    target = Path(os.path.realpath(path))
+    target = resolved(path)
     if target.exists():
         return
     for old in sorted(_siblings(target, _OLD)):
@@ -311,7 +321,7 @@ def recover_directory(path: str | Path) -> None:
 
 
 def _prepare_target(path: str | Path) -> Path:
-    target = Path(os.path.realpath(path))
+    target = resolved(path)
     if not target.parent.is_dir():
         expected, got = "an existing folder to write to", f"no folder {target.parent}"
         raise FileError(str(path), expected=expected, got=got, fix=f"mkdir -p {target.parent}")

@@ -16,9 +16,10 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from spdelaw.data.fields import to_array
 from spdelaw.data.io.files import read_dataset
-from spdelaw.data.io.tables import COLUMNS, Columns, columns_missing, from_table
+from spdelaw.data.io.tables import COLUMNS, Columns, columns_missing, from_table, with_named_columns
 from spdelaw.data.observed import ADAPTER
 from spdelaw.data.prepare import Preparation
+from spdelaw.errors import DataError
 
 #: Spatial dims of bare arrays, as those of a box.
 BARE_DIMS = ("x", "y", "z")
@@ -47,6 +48,10 @@ def labelled(
         data = read_dataset(data, columns=Columns.parse(columns))
     elif isinstance(data, pd.DataFrame):
         data = _from_frame(data, Columns.parse(columns))
+    names = [name for name in getattr(data, "dims", ()) if not isinstance(name, str)]
+    if names:
+        fix = f"rename it: data.rename({{{names[0]!r}: 'x'}})"
+        raise DataError("dims", expected="names that are text", got=repr(names[0]), fix=fix)
     if times is None and points is None:
         return data, adapter
     variable = adapter.pop("variable", None)
@@ -77,11 +82,10 @@ def columns_of(labels: Mapping[str, Any]) -> str:
 
 
 def _from_frame(frame: pd.DataFrame, columns: Columns) -> Any:
-    levels = [name for name in frame.index.names if name is not None and name not in frame]
-    frame = frame.reset_index(levels) if levels else frame
+    frame = with_named_columns(frame)
     chosen = columns.completed(frame)
     if chosen is None:
-        raise columns_missing(frame, "pass sl.from_table")
+        raise columns_missing(frame)
     return from_table(frame, **chosen.given)
 
 

@@ -7,6 +7,7 @@ import difflib
 import gzip
 import importlib.util
 import io
+import sys
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +19,7 @@ import xarray as xr
 
 from spdelaw.checks import checked
 from spdelaw.data.clock import to_dates
-from spdelaw.data.io.safe_files import check_memory, replace_file
+from spdelaw.data.io.safe_files import check_memory, replace_file, resolved
 from spdelaw.data.layout import LABEL, PATH, POINT, TIME
 from spdelaw.errors import DataError, FileError, InputError
 
@@ -151,7 +152,7 @@ def read_frame(
 ) -> pd.DataFrame:
     """The rows of a file; names of stations stay text."""
     source = Path(path)
-    if not source.is_file():
+    if not resolved(source).is_file():
         got = "a directory" if source.is_dir() else "nothing of this name"
         fix = f"check the name; the folder is {source.absolute().parent}"
         raise FileError(str(source), expected="a table", got=got, fix=fix)
@@ -182,7 +183,6 @@ def _parse_file(source: Path, station: str | None, rows: int | None) -> pd.DataF
     text = {station: str} if station is not None else {}
     how: Any = {"sep": separator, "dtype": text, "skipinitialspace": True}
     how |= {"encoding": encoding, "skiprows": comments, "nrows": rows}
-    how["float_precision"] = "round_trip"  # the default of pandas 2 is off by one in the last digit
     frame = pd.read_csv(source, **how)
     return pd.read_csv(source, decimal=",", **how) if _has_decimal_comma(frame) else frame
 
@@ -260,12 +260,23 @@ def suggested(frame: pd.DataFrame) -> dict[str, str]:
         if near:
             columns_by_role[role] = near[0]
             left.remove(near[0])
+    dated = [] if "time" in columns_by_role else [n for n in left if _has_dates(frame[n])]
+    if dated:
+        columns_by_role["time"] = dated[0]
+        left.remove(dated[0])
     if "lon" in columns_by_role and "lat" in columns_by_role:
         columns_by_role = {
             role: name for role, name in columns_by_role.items() if role not in ("x", "y")
         }
     numbers = _numeric_columns(frame, left)
     return columns_by_role | ({"value": numbers[-1]} if numbers else {})
+
+
+def _has_dates(column: pd.Series) -> bool:
+    try:
+        return times_of(column.head(SAMPLE_ROWS)).dtype.kind == "M"
+    except DataError:
+        return False
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -286,7 +297,11 @@ def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
         frame = read_frame(table, rows=SAMPLE_ROWS)
     columns_by_role = suggested(frame)
     usual = {role: words for role, words in USUAL_NAMES.items() if role in columns_by_role}
-    all_usual = all(columns_by_role[role].lower() in words for role, words in usual.items())
+    all_usual = all(
+        columns_by_role[role].lower() in words
+        or (role == "time" and _has_dates(frame[columns_by_role[role]]))
+        for role, words in usual.items()
+    )
     places = usual.keys() & {"lon", "lat", "x", "y"}
     left = set(map(str, frame.columns)) - {columns_by_role[role] for role in usual}
     is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= {
@@ -296,8 +311,8 @@ def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     return columns_by_role if all_usual and is_whole and is_single else None
 
 
-def columns_missing(table: str | Path | pd.DataFrame, command: str) -> FileError:
-    """Error for a table whose columns have no roles, with the line that gives them."""
+def columns_missing(table: str | Path | pd.DataFrame) -> FileError:
+    """Error for a table whose columns have no roles, with the options that give them."""
     is_frame = isinstance(table, pd.DataFrame)
     frame: Any = table if is_frame else read_frame(table, rows=SAMPLE_ROWS)
     roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
@@ -308,16 +323,16 @@ def columns_missing(table: str | Path | pd.DataFrame, command: str) -> FileError
     apart = [str(name) for name in frame.columns if str(name).lower() in DATE_PARTS]
     guess |= {"time": "date"} if len(apart) > 1 else {}
     pairs = {role: guess.get(role, word) for role, word in roles.items()}
-    options = " ".join(f"--{role} {name}" for role, name in pairs.items())
+    line = "add " + " ".join(f"--{role} {name}" for role, name in pairs.items())
     if is_frame:
-        options = f"(table, {', '.join(f'{role}={name!r}' for role, name in pairs.items())})"
+        arguments = ", ".join(f"{role}={name!r}" for role, name in pairs.items())
+        line = f"pass sl.from_table(table, {arguments})"
     is_wide = (
         not {"x", "lat"} & set(guess)
         and len(_numeric_columns(frame, frame.columns)) > WIDE_TABLE_COLUMNS
     )
     names = list(map(str, frame.columns))
     is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
-    line = f"{command}{options}" if is_frame else f"{command} {options}"
     fix = WIDE_TABLE_FIX if is_wide else ONE_SERIES_FIX if is_series else line
     fix = f"{_joined_date_advice(apart)}; then {fix}" if len(apart) > 1 else fix
     got = f"the columns {_listed(names)}"
@@ -343,7 +358,7 @@ SAME_PLACE = 1e-6
 COLUMNS = "columns"
 #: Columns with the units of each value, in lower case; results are written with the first.
 UNITS_COLUMNS = ("units", "unit")
-#: Columns that are named in an error.
+#: Largest number of columns that an error lists.
 MAX_LISTED_COLUMNS = 8
 ATTRS = {
     "lon": {"units": "degrees_east", "standard_name": "longitude"},
@@ -387,11 +402,11 @@ class Columns(NamedTuple):
 
     @property
     def named(self) -> dict[str, str]:
-        """Columns of times, values, stations and positions."""
-        return {k: v for k, v in self.given.items() if k not in ("quantity", "units")}
+        """Columns of times, stations, positions and values."""
+        return {k: self.given[k] for k in (*USUAL_NAMES, "value") if k in self.given}
 
     def completed(self, table: str | Path | pd.DataFrame) -> Columns | None:
-        """With the evident columns of a table where none is named; None without such columns."""
+        """With the evident columns of a table if none is stated; None without such columns."""
         if self.named:
             return self
         by_role = evident(table)
@@ -496,13 +511,24 @@ def _rows_of_quantity(frame: pd.DataFrame, quantity: str | None) -> pd.DataFrame
     return rows.reset_index(drop=True)
 
 
+def with_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns, and named index, have names that are text and differ."""
+    levels = [name for name in frame.index.names if name is not None and name not in frame]
+    frame = frame.reset_index(levels) if levels else frame
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        expected, got = "a name of its own for each column", f"{twice!r} twice"
+        raise DataError("table", expected=expected, got=got, fix="rename one of them")
+    return frame
+
+
 def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         expected, got = "a pandas DataFrame or the path of a table", type(frame).__name__
         raise DataError("table", expected=expected, got=got, fix="pandas.DataFrame(table)")
-    levels = [name for name in frame.index.names if name is not None and name not in frame]
-    frame = frame.reset_index(levels) if levels else frame  # a named index is a column, too
-    names = [str(name) for name in frame.columns]
+    frame = with_named_columns(frame)
+    names = list(frame.columns)
     for role, name in columns.given.items():
         if role == "units":
             continue
@@ -536,7 +562,7 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     """The rows of a checked table on their times and stations."""
     times, when = np.unique(times_of(frame[columns.time]), return_inverse=True)
     names, which, places = _stations(frame, columns)
-    values = _numeric_values(frame[columns.value])
+    values = numeric_values(frame[columns.value])
     if len(times) * len(names) > max(MIN_SPARSE_CELLS, SPARSE_CELLS_PER_ROW * len(frame)):
         expected, got = "times that stations share", f"{len(times)} times for {len(frame)} rows"
         fix = f"round them: frame[{columns.time!r}] = frame[{columns.time!r}].dt.round('h')"
@@ -555,7 +581,11 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     return array.sortby("x") if dim == "x" else array
 
 
-def _numeric_values(column: pd.Series) -> np.ndarray:
+def numeric_values(column: pd.Series) -> np.ndarray:
+    """A column as numbers, NaN where it is empty."""
+    if column.dtype == object:  # pandas fails on integers beyond the largest float
+        is_beyond = [isinstance(value, int) and abs(value) > sys.float_info.max for value in column]
+        column = column.mask(is_beyond, np.inf)
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
     if wrong.any():
@@ -574,7 +604,7 @@ def _numeric_values(column: pd.Series) -> np.ndarray:
 
 def _stations(frame: pd.DataFrame, columns: Columns) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
     """Names, the station of each row, and the position of each station."""
-    rows = pd.DataFrame({k: _numeric_values(frame[name]) for k, name in columns.places.items()})
+    rows = pd.DataFrame({k: numeric_values(frame[name]) for k, name in columns.places.items()})
     for role, name in columns.places.items():
         refuse_missing(frame[name], ~np.isfinite(rows[role].to_numpy()))
         limit = {"lat": 90.0, "lon": 360.0}.get(role, np.inf)
@@ -674,8 +704,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         draws = {f"sample_{i}": one for i, one in enumerate(sample)}
         fields = fields.drop_dims("draw").assign(draws)
     rows = max((one.dims for one in fields.values()), key=len, default=())
-    if not rows:
-        got, fix = "none", "pass fields, or what law.forecast(...) returns"
+    if not rows or len(set(rows)) < len(rows):
+        got, fix = f"dims {rows}", "pass fields, or what law.forecast(...) returns"
         raise DataError("fields", expected="values over time and points", got=got, fix=fix)
     kept = fields[[str(name) for name, one in fields.items() if set(one.dims) == set(rows)]]
     if " since " in str(getattr(kept.get(TIME), "attrs", {}).get("units", "")):
@@ -686,9 +716,9 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
     heads = [name for name in frame if name not in values and name != POINT]
     heads.sort(key=lambda name: (name != TIME, name != "station"))  # others in their order
     table = frame[[*heads, *values]].rename(columns=names)
-    units = {one.attrs.get("units") for one in kept.data_vars.values()}
-    if read_by.named and len(units) == 1 and None not in units:
-        table[UNITS_COLUMNS[0]] = units.pop()
+    units = [one.attrs.get("units") for one in kept.data_vars.values()]
+    if read_by.named and isinstance(units[0], str) and units == units[:1] * len(units):
+        table[UNITS_COLUMNS[0]] = units[0]
     return table.reset_index(drop=True)
 
 

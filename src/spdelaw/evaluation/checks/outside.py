@@ -120,7 +120,7 @@ def _outside_size(
     if squares.in_time and spread > 0:  # successive blocks are correlated
         r = np.clip(float(off[1:] @ off[:-1]) / float(off @ off), 0.0, 0.9)
         spread *= (1.0 + r) / (1.0 - r)
-    relative = max(spread / max(square.sum(), 1e-300) ** 2, 2.0 / freedom.sum())
+    relative = max(spread / max(square.sum() ** 2, 1e-300), 2.0 / freedom.sum())
     n_train = max(law.info["n_paths"] * (law.info.get("n_times") or len(law.times)), 1)
     relative *= 1.0 + squares.n_rows / n_train
     z = np.log(max(ratio, 1e-300)) / np.sqrt(relative)

@@ -169,7 +169,7 @@ def notes(fit: SemilinearFit) -> list[str]:
     out = []
     if fit.diagnostics["rate_dt"] > FAST:
         out.append(
-            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
+            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times its size "
             "between observations: intervals may be too narrow; observe more often"
         )
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:

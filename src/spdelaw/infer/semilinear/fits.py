@@ -175,7 +175,7 @@ def check_own_noises(data: Transitions) -> None:
         expected="noise that differs between the modes",
         got=f"one Brownian motion for all of them: lambda_n - lambda_1 is exactly {rates}; "
         f"s^2 is {variance:.4g}, and lambda_1 + s^2 / 2 is {sum_of_both:.4g} +- {error:.2g}",
-        fix="use these numbers: differences of the rates need no estimate, and the rest is the "
+        fix="use these numbers: differences of the rates need no estimate, and the others are the "
         "drift and the variance of the logarithm of one mode",
     )
 

@@ -42,7 +42,7 @@ FAST = 1.0
 LEAST_CURVATURE = 1e-10
 #: Part of a standard error over which the score is differenced.
 DIFFERENCE = 0.01
-#: Least part that a parameter has in a direction without a maximum to be named.
+#: Least part that a parameter has in a direction without a maximum to be listed.
 LARGE_PART = 0.3
 #: Rough standard error of every coordinate: so large that the information alone sets the scale.
 UNKNOWN_ERROR = 1e100
@@ -94,7 +94,7 @@ class ScoredPosterior(LogPosterior):
         curvature: the information where it is known from fewer sub-steps, (free, free).
         sampled: from the scores of all terms to a likelihood of some of them, with weights, that
             has the same curvature.
-        rate_dt: how many times itself the reaction changes the field between observations.
+        rate_dt: how many times its size the reaction changes the field between observations.
     """
 
     near: float = 1e-3
@@ -307,7 +307,7 @@ def _with_vague(curvature: Array, is_log: Array) -> Array:
 def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[str] = ()) -> Array:
     """Covariance from the information, or `ConvergenceError` where it has no maximum.
 
-    ``rate_dt`` is how many times itself the reaction changes the field between observations, and
+    ``rate_dt`` is how many times its size the reaction changes the field between observations, and
     ``names`` are those of the parameters.
     """
     covariance = positive_inverse(curvature)
@@ -315,7 +315,7 @@ def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[s
         return covariance
     if rate_dt > FAST:
         expected = "observations close enough in time to resolve the reaction"
-        got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
+        got = f"a reaction that changes the field by {rate_dt:.1f} times its size between them"
         raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
     weakest = _weakest(curvature)
     alike = [name for name, part in zip(names, weakest, strict=False) if abs(part) > LARGE_PART]
