@@ -133,14 +133,14 @@ class Reacting(Dynamics):
         return self.reaction.drift(self.closure.total, state) - self.rates * state
 
     def moments(self, mean: Array, covariance: Array, t: float, dt: Array | float) -> Step:
-        """Mean, covariance and cross-covariance after ``dt``, by Gaussian closure.
+        """Mean, covariance and cross-covariance after ``dt``, exact or by Gaussian closure.
 
         ``dt`` may be one for each of many states, (P,); time itself plays no part.
         """
         means, spreads = mean.reshape(-1, self.n_modes), covariance.reshape(-1, *[self.n_modes] * 2)
         each, which = np.broadcast_to(dt, len(means)), np.zeros(len(means), int)
-        n_steps = [self.n_steps]
-        if self.n_steps is None:
+        n_steps, is_exact = [self.n_steps], np.ndim(dt) == 0 and self.closure.lift is not None
+        if self.n_steps is None and not is_exact:
             pairs = zip(means, each, strict=True)
             counts = [int(substeps(self.closure, state, h).max()) for state, h in pairs]
             n_steps, which = np.unique(counts, return_inverse=True)  # type: ignore[assignment]
