@@ -1,7 +1,7 @@
 """Every benchmark of speed, one after another: ``make bench``, or ``python -m benchmarks``.
 
 Each ``benchmarks/bench_*.py`` runs in a process of its own and rewrites its results; what it needs
-and is not there is said in one line, and so is what takes hours and is run by hand. The last
+and is missing gets one line, and so does a benchmark that takes hours and is run by hand. The last
 words are one line per benchmark: met, missed or not run, and how long it took. ``--only NAME``
 runs some.
 """
@@ -25,7 +25,7 @@ BY_HAND = {
     "bench_distributed": "python -m benchmarks.bench_distributed --gigabytes 30 --folder big",
     "bench_fields": "python -m benchmarks.bench_fields run CASE, then report",
     "bench_fill": "python -m benchmarks.bench_fill --data FOLDER, with real records",
-    "bench_local": "python -m benchmarks.bench_local COMMIT, beside an earlier commit",
+    "bench_local": "python -m benchmarks.bench_local COMMIT, against an earlier commit",
     "bench_semilinear": "python -m benchmarks.bench_semilinear run CASE, then report",
     "bench_semilinear_recipes": "python -m benchmarks.bench_semilinear_recipes 100 8",
     "bench_semilinear_start": "python -m benchmarks.bench_semilinear_start 300",
@@ -38,7 +38,7 @@ LAST = "bench_limits"
 
 
 def main() -> int:
-    """Run what is asked for, and say how it went; 1 where a limit was missed."""
+    """Run the requested benchmarks and print the results; 1 where a limit was missed."""
     names = sorted((file.stem for file in FOLDER.glob("bench_*.py")), key=lambda n: (n == LAST, n))
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--only", nargs="*", choices=names, default=names)

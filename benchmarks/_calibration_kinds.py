@@ -1,7 +1,7 @@
 """Kinds of data for the calibration: a true law, how it is observed, and what is fitted.
 
 Data sets are small, so that thousands can be run. Those of the first group are of the fitted
-model, and whatever is said about them must be true; those of the second are of another one, and
+model, and every statement about them must be true; those of the second are of another one, and
 must be noticed.
 """
 

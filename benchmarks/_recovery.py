@@ -38,7 +38,7 @@ def compare(
     truth: Mapping[str, float], found: Mapping[str, float], stderr: Mapping[str, float],
     robust: Mapping[str, float],
 ) -> Record:  # fmt: skip
-    """What was found beside what was true, for every number with a standard error."""
+    """Estimate and truth, for every number with a standard error."""
     names = [name for name in stderr if name in truth]
     pick = {"truth": truth, "estimate": found, "stderr": stderr, "robust": robust}
     return {key: {name: float(values[name]) for name in names} for key, values in pick.items()}

@@ -32,7 +32,7 @@ TURNING = np.array(
     ]
 )
 PAIRED = np.array([1.0, 0.5, 0.5, 0.3, 0.3])
-#: One pattern beside noise of each mode's own.
+#: One pattern in addition to noise of each mode.
 PATTERN = np.array([0.8, -0.5, 0.4, 0.3])
 LOW_RANK = np.diag([0.4, 0.3, 0.2, 0.2]) + np.outer(PATTERN, PATTERN)
 NOISE = 0.1

@@ -29,7 +29,7 @@ import spdelaw as sl  # isort: skip
 Array = np.ndarray
 Flat = dict[str, list[float] | list[str] | str]
 
-#: Numbers kept of a large array, beside two means over all of it.
+#: Numbers kept of a large array, with two means over all of it.
 KEPT = 6
 #: Times that are kept of a result, the first and the last.
 ENDS = [0, -1]
@@ -45,7 +45,7 @@ SECONDS = "fit (s)"
 LONGEST = 400
 #: Numbers below this are rounding of zero, and so are such numbers in texts.
 ROUNDING = 1e-14
-#: The same beside the largest number of a table of parameters.
+#: The same relative to the largest number of a table of parameters.
 RELATIVE_ROUNDING = 1e-12
 ROUNDING_IN_TEXT = re.compile(r"-?\d+(\.\d+)?e-(1[4-9]|[2-9]\d)\b")
 
@@ -82,7 +82,7 @@ def array(name: str, values: Any) -> Flat:
 
 
 def dataset(name: str, data: xr.Dataset | xr.DataArray) -> Flat:
-    """Values, dims, times, units and attributes in words of a labelled result."""
+    """Values, dims, times, units and attributes as text of a labelled result."""
     if isinstance(data, xr.DataArray):
         data = data.to_dataset(name=data.name or "values")
     if "std_field" in data:  # the name was ``std`` when the net was recorded
@@ -175,7 +175,7 @@ def _answer(decision: Any) -> str:
 def digest_rows(table: Array) -> list[float]:
     """Rows of estimate, error, lower and upper end, all of up to twelve, else every so many.
 
-    Numbers that are rounding beside the largest one count as zero.
+    Numbers that are rounding relative to the largest one count as zero.
     """
     rows = np.reshape(table, (-1, table.shape[-1]))
     rows = np.where(np.isfinite(rows), rows, 0.0)

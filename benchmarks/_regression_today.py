@@ -39,7 +39,7 @@ TODAY: dict[str, Callable[[], Flat]] = {}
 
 #: A drift that couples three modes, two of them turning.
 DENSE_DRIFT = np.array([[1.0, 0.8, 0.0], [-0.8, 1.5, 0.4], [0.2, 0.0, 3.0]])
-#: Two pairs of a ring that decay and turn beside a constant.
+#: Two pairs of a ring that decay and rotate, and a constant.
 TURNING = np.array([[0.5, 0.0, 0.0], [0.0, 1.5, 2.0], [0.0, -2.0, 1.5]])
 RING = sl.Interval(0, 2 * np.pi, "periodic")
 WALLS = sl.Interval(0, 2 * np.pi, "neumann")

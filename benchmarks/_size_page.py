@@ -51,7 +51,7 @@ WIDTH, ROW, LEFT = 760, 30, 120
 
 
 def write_page(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Put the table into the page and the picture beside it."""
+    """Put the table into the page and the picture next to it."""
     page = DOCS / "architecture.md"
     text = page.read_text(encoding="utf-8")
     table = f"{START}\n\n{comparison(before, now)}\n\n{ability_table(now)}\n\n{END}"

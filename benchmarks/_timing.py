@@ -31,7 +31,7 @@ def interleaved_medians(
 ) -> dict[str, dict[str, float]]:
     """Median, smallest and largest wall time of each task in seconds.
 
-    The tasks take turns, so that a busy neighbour slows all of them alike; a first, untimed
+    The tasks take turns, so that a busy neighbour slows all of them equally; a first, untimed
     turn loads caches and memory. ``time.process_time`` counts the time of this process alone, and
     of all its threads; tasks ``of_one_thread`` are not charged for those that others left awake.
     """

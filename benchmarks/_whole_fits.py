@@ -117,7 +117,7 @@ def large_rows() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-#: Processes whose start is timed, by what they stand beside.
+#: Processes whose start is timed, by the package they are compared with.
 START = {
     "import": ("import spdelaw, beyond import xarray", "import xarray", "import spdelaw", 0.15),
     "help": ("spdelaw --help", "", "import sys; sys.argv=['spdelaw', '--help']; "

@@ -30,7 +30,7 @@ class Odd:
     """An object that no function knows."""
 
 
-#: Values that are wrong for most arguments; each is made anew.
+#: Values that are wrong for most arguments; each is made again.
 WRONG: tuple[Callable[[], Any], ...] = tuple(
     functools.partial(lambda v: v, value)
     for value in (

@@ -1,4 +1,4 @@
-"""Forecasts of a default fit beside damped persistence and climatology, with the bands' coverage.
+"""Forecasts of a default fit against damped persistence and climatology, with the bands' coverage.
 
 Run it with ``python -m benchmarks.bench_default_skill FOLDER``, where the folder holds
 ``ersstv5-2010-2020.nc`` (NOAA ERSST v5) and ``noaa-tmax-1990-1993.csv.gz`` (daily maxima of 137
@@ -36,7 +36,7 @@ Array = np.ndarray
 class Case(NamedTuple):
     """A record (time, ...), how it is prepared, steps ahead, and steps between origins.
 
-    Beside the defaults: whether modes drive one another, and how many are EOFs of the past.
+    In addition to the defaults: whether modes drive one another, and how many are EOFs of the past.
     """
 
     record: xr.DataArray

@@ -1,4 +1,4 @@
-"""Fits by default, beside those of an earlier commit: CPU time and maximisations.
+"""Fits by default, against those of an earlier commit: CPU time and maximisations.
 
 ``python -m benchmarks.bench_defaults COMMIT`` checks the commit out into a temporary folder and
 fits the same data with both, in turn, each time in a process of its own.

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.bench_distributed --gigabytes 30 --compare 2 --folder big`` writes a field in
 chunks, once complete and once with noise and gaps, fits each whole with two workers of 2 GB, and
-removes it. The first ``--compare`` gigabytes are fitted with one worker and with two; beside it
+removes it. The first ``--compare`` gigabytes are fitted with one worker and with two; with it
 stands what two processes that share nothing reach on the same machine at that time (not with
 ``--compare 0``, which fits the whole alone), and a plan
 for a terabyte, which is a calculation from these numbers and no measurement. All processes have

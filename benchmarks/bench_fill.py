@@ -1,10 +1,10 @@
-"""Gaps filled: `spdelaw.fill` beside DINEOF, kriging and a Gaussian process, on real records.
+"""Gaps filled: `spdelaw.fill` against DINEOF, kriging and a Gaussian process, on real records.
 
 Run it with ``python -m benchmarks.bench_fill --data FOLDER``, where the folder holds ERSST v5 maps
 and daily maxima of stations (names in ``benchmarks/_fill_cases.py``). Every method gets the same
 anomalies against the mean and three harmonics of the year, learned from what was not hidden and
 shared by neighbouring points as `spdelaw.fill` does; DINEOF also runs on the record less its mean,
-as its authors do. `spdelaw.fill of two modes` is told to take two, diagonal, of the domain; the
+as its authors do. `spdelaw.fill of two modes` takes two, diagonal, of the domain; the
 other row is what it chooses by itself. Its rule, the fewest modes within a standard error of the
 best, was taken up after the row of 80 % clouds had been seen without it (RMSE 0.439), which is no
 independent test of it then; 50 % clouds, where it helps too (0.271 without), were run later.

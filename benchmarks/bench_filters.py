@@ -1,4 +1,4 @@
-"""Likelihood with score of one long gappy record, beside the filters of other packages.
+"""Likelihood with score of one long gappy record, against the filters of other packages.
 
 Run it with ``python -m benchmarks.bench_filters``; dynamax and cuthbert are timed where they are
 installed (``pip install dynamax cuthbert``) and said to be missing where not. One path of 3000 maps
@@ -7,7 +7,7 @@ of 40 x 40 points, 40 % missing, 30 modes. All see the same collapsed rows, ``H_
 gradient by drift, noise and observation variance: ours by Fisher's identity, theirs by
 ``jax.value_and_grad`` after compilation. cuthbert runs as a sequential scan (in parallel in time
 its gradient did not compile within minutes). cd-dynamax 0.5 has no emission matrices that change
-in time; it stands beside ours in `benchmarks.bench_missing`.
+in time; it is compared with ours in `benchmarks.bench_missing`.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _markdown(d: dict[str, Any]) -> str:
     absent = f" Not installed, not timed: {', '.join(d['missing'])}." if d["missing"] else ""
     return "\n".join(
         [
-            "# Likelihood with score of one long gappy record, beside other filters",
+            "# Likelihood with score of one long gappy record, against other filters",
             "",
             "One path of 3000 maps of 40 x 40 points, 40 % missing, 30 modes; every package sees "
             "the same collapsed rows of 30 numbers. The difference is that of the scores, "

@@ -4,7 +4,7 @@ Run it with ``python -m benchmarks.bench_growth``. For data with gaps the collap
 data set, and the evaluation of likelihood and score are timed apart; the evaluation does not
 see the points at all. Each size takes its smallest time, because neighbours only ever add to
 it, and the slope is that of a line through the logarithms. Fixed costs bend the line down,
-which would hide growth, so the slope of the last doubling alone is given beside it.
+which would hide growth, so the slope of the last doubling alone is given as well.
 """
 
 from __future__ import annotations

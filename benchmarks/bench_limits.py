@@ -1,8 +1,8 @@
 """How far each costly step is from what its arithmetic or its data allow, one row each.
 
 Run it with ``python -m benchmarks.bench_limits``; ``--only NAME`` for some rows, which leaves the
-others in ``results/limits.json`` as they were. A step is timed beside its own yardstick in turn, so
-that the ratio carries over between machines and the times do not; a whole fit is run once, beside
+others in ``results/limits.json`` as they were. A step is timed with its own yardstick in turn, so
+that the ratio carries over between machines and the times do not; a whole fit is run once, with
 a number of seconds of one processor. The file says of each row whether its limit was met.
 """
 
@@ -43,15 +43,15 @@ REPEATS = 7
 #: Why a row misses its limit, and what was tried.
 NOTES = {
     "chain": "three quarters are the elimination, of which inverses of 30 x 30 are half; "
-    "transitions and sums over steps in NumPy are the rest. Tried: LAPACK's dpotrf and dpotri "
+    "the remainder is transitions and sums over steps in NumPy. Tried: LAPACK's dpotrf and dpotri "
     "(nearly twice as slow as sweeps of eight rows), sweeps of 16 rows, one pass for means and "
     "covariances",
-    "complete": "in multiples of X.sum(), about: X @ Phi 3.6 (in rows that stay in the cache), "
-    "energy and sums of coefficients 2.5, one reading of every value (finite values, undeclared "
-    "fills, sums that name the data) 2.8, searches with and without a mean 5, memory of the "
-    "residual and bad sensors 6, tables of the law 2. Tried: compiled kernels (products 2.0, "
-    "reading 1.8: still above the limit, and numba has to be loaded), the product the other way "
-    "round (5.2)",
+    "complete": "in multiples of X.sum(), about: X @ Phi with energy and sums of coefficients 3.4, "
+    "one reading of every value (finite values, undeclared fills, sums that name the data) 1.7, "
+    "memory of the residual 1.3, searches with and without a mean 0.9, warnings about the data "
+    "0.8, spread of forecasts 0.8, bad sensors 0.6, tables of the law 0.4. Tried: compiled kernels "
+    "(products 2.0, reading 1.8: still above the limit, and numba has to be loaded), the product "
+    "the other way round (5.2)",
     "reconstruct": "variances of fields are half. Tried: Gram matrices looked up, variances "
     "written in place, no copy of the result, no least squares, which a smoother does not ask for",
     "dense_quiet_40": "information, factor, inverse and covariance of 2460 numbers, a mean "
@@ -64,7 +64,7 @@ NOTES = {
 
 
 class Row(NamedTuple):
-    """What was timed, beside what, and the largest ratio that meets the limit."""
+    """The timed code, its yardstick, and the largest ratio that meets the limit."""
 
     case: str
     yardstick: str
@@ -317,8 +317,8 @@ def _markdown(d: dict[str, Any]) -> str:
         [
             "# How far from the limit",
             "",
-            "Each row is timed beside its own yardstick in turn; the limit is the largest ratio of "
-            "the two that was set for it. Rows beside a number of seconds were run once.",
+            "Each row is timed with its own yardstick in turn; the limit is the largest ratio of "
+            "the two that was set for it. Rows with a number of seconds were run once.",
             "",
             table(head, rows),
             "",

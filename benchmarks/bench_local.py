@@ -1,4 +1,4 @@
-"""Fits of arrays in memory, beside those of an earlier commit: CPU time and largest memory.
+"""Fits of arrays in memory, against those of an earlier commit: CPU time and largest memory.
 
 ``python -m benchmarks.bench_local COMMIT`` checks the commit out into a temporary folder and fits
 the same data with both, in turn, each time in a process of its own: what was added for fields that

@@ -52,7 +52,7 @@ class LatticeRing(sl.Interval):
         return np.where(waves <= self.n // 2, mu, 1e6 + waves)
 
     def quadrature(self, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-        """The points themselves, whatever is asked for: products are taken point by point."""
+        """The points themselves, for any request: products are taken point by point."""
         return self.grid(self.n), np.full(self.n, self.volume / self.n)
 
 

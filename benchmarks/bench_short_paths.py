@@ -1,4 +1,4 @@
-"""Likelihood with score of 60 short gappy paths, beside dynamax.
+"""Likelihood with score of 60 short gappy paths, against dynamax.
 
 Run it with ``python -m benchmarks.bench_short_paths`` where dynamax is installed (``pip install
 dynamax``). Paths of 41 times at 101 points, 30 % missing, noise, 8 modes. Both see the same

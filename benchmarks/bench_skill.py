@@ -1,9 +1,9 @@
-"""Forecast skill on real records: laws with a white residual and with memory, beside their rivals.
+"""Forecast skill on real records: laws with a white residual and with memory, against their rivals.
 
 Run it with ``python -m benchmarks.bench_skill --data FOLDER``, where the folder holds
 ``ersstv5-2010-2020.nc`` (NOAA ERSST v5) and ``noaa-tmax-1990-1993.csv.gz`` (daily maxima of 137
 stations). Each case is one call of the shell, shown above its table. Cases that have a result are
-not run again; ``--only`` picks some, ``--again`` runs them anew.
+not run again; ``--only`` picks some, ``--again`` runs them again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ other regimes and seeds stay in ``results/structured.json``.
 Data: 1000 paths of 50 modes by exact transitions, split 700/150/150, 8 modes learned; the seed is
 that of the paths, the split and the training. Reconstruction is that of the 150 test paths by
 8 modes and 16 functions of time, "floor" the least error any estimator with that decoder can
-have. The time of ``preset="paper"`` is 2000 epochs of 18 steps, each step measured beside.
+have. The time of ``preset="paper"`` is 2000 epochs of 18 steps, each step measured in the same run.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _markdown(document: dict[str, Any]) -> str:
             f"learned; tier reconstruct on 150 test paths with {N_TIME} functions of time. "
             f"Targets: at most {FLOOR_TARGET} times the floor, all eigenvalues and noise variances "
             f"within {Z_TARGET} standard errors of the truth, at most a tenth of the time of the "
-            "paper's preset (2000 epochs of 18 steps, one step measured beside).",
+            "paper's preset (2000 epochs of 18 steps, one step measured in the same run).",
             "",
             table(head, rows),
             "",

@@ -174,7 +174,7 @@ def _markdown(d: dict) -> str:
                 rows,
             ),
             "",
-            "The rest of the step is the recurrent network: 32 dependent products (40 x 256 by "
+            "What remains is the recurrent network: 32 dependent products (40 x 256 by "
             "256 x 768) forwards and as many backwards. What helped, together the difference to "
             "plain torch: the backward recursion written out, with one product for the weights' "
             "gradient instead of 32; the output map of the attention multiplied into the input map "
@@ -184,7 +184,7 @@ def _markdown(d: dict) -> str:
             "time of a training (for all rows here): page faults were a fifth of a step.",
             "",
             f"Command: `{d['command']}`. One thread, time of the process, {d['repeats']} "
-            f"interleaved repeats (RK4 per path: {FEW}, beside the closed form alone, because of "
+            f"interleaved repeats (RK4 per path: {FEW}, with the closed form alone, because of "
             "its memory); the "
             "ratio is that of the medians and carries over between machines, the times do not.",
             f"Versions: {', '.join(f'{k} {v}' for k, v in d['versions'].items())}.",

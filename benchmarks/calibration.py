@@ -1,4 +1,4 @@
-"""Whether what is said is true: optima, intervals, bands and verdicts on thousands of data sets.
+"""Calibration: optima, intervals, bands and verdicts on thousands of data sets.
 
     python -m benchmarks.calibration run --work calibration.jsonl --seconds 3600
     python -m benchmarks.calibration report --work calibration.jsonl
@@ -45,7 +45,7 @@ from spdelaw.evaluation.tasks import parameter_errors, predict_tier  # isort: sk
 NATS, ALARMS, LEVELS = 0.5, 0.01, (0.5, 0.8, 0.95)
 #: Failures that chance has no part in, and data sets from which on bands have an error.
 EXACT, FEW_SETS = ("optimum", "errors"), 10
-#: Undercoverage of a 95 % interval that is tolerated, beside three Monte-Carlo errors.
+#: Undercoverage of a 95 % interval that is tolerated, in addition to three Monte-Carlo errors.
 SLACK = 0.01
 #: Rate at which each of the two random counts of ``quick`` fails by chance, data sets of a kind,
 #: and the turns from which on a kind is cheap.

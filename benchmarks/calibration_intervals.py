@@ -38,7 +38,7 @@ NAME = "calibration_intervals"
 LEVEL, NORMAL = 0.95, 1.959964
 #: Data sets of a kind, in all and with ``--quick``; how many are run before they are kept.
 SETS, QUICK, CHUNK = 400, 60, 20
-#: Share of misses above the nominal one that is allowed beside three Monte-Carlo errors.
+#: Share of misses above the nominal one that is allowed in addition to three Monte-Carlo errors.
 MARGIN = 0.01
 N_TIMES, MANY = 60, 8
 #: Means, in deviations of the modes.

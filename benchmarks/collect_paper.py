@@ -27,12 +27,16 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"
 START, END = "<!-- tables of the full run -->\n", "<!-- end of the tables -->\n"
 KEPT = "full"
-#: Rows of the README: what the reader is told, the task, and the systems of which the best counts.
+#: Rows of the README: text, the task, and the systems of which the best counts.
 HEADLINE = (
-    ("**whole path seen**: limit of the paper's decoder", "reconstruct", "limit: 8 modes, K = 16"),
+    (
+        "**whole path observed**: limit of the paper's decoder",
+        "reconstruct",
+        "limit: 8 modes, K = 16",
+    ),
     ("the paper's model, trained here", "reconstruct", "amortized, preset paper"),
     ("`spdelaw`, exact", "reconstruct", "spdelaw, exact"),
-    ("**start seen**: limit, the mean of the true law", "predict", "limit: exact mean"),
+    ("**initial state observed**: limit, the mean of the true law", "predict", "limit: exact mean"),
     ("best of the paper's five baselines", "predict", ""),
 )
 #: Figures by the end of their file's name, in the order of the page.
@@ -123,7 +127,7 @@ def _pair(values: list[Any]) -> str:
 
 
 def _over_data_sets(rows: list[dict[str, Any]]) -> str:
-    """One network of the paper's preset on each data set, beside the limit on the same paths."""
+    """One network of the paper's preset on each data set, with the limit on the same paths."""
     of = {row["system"]: row for row in rows if row["task"] == "reconstruct"}
     network = of.get("amortized, preset paper, over data sets")
     if network is None:

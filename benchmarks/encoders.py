@@ -1,4 +1,4 @@
-"""Encoders and orders of the amortized engine: error of reconstructions beside the decoder's floor.
+"""Encoders and orders of the amortized engine: error against the decoder's floor.
 
 ``python -m benchmarks.encoders [CASE ...] [--seeds 3]`` trains each encoder on each case and writes
 ``results/encoders.json`` and ``encoders.md``; rows that are there are not trained again.
@@ -199,7 +199,7 @@ def main() -> None:
                 if (name, encoder, seed) in done or arguments.encoder not in (None, encoder):
                     continue
                 new = row(name, encoder, seed)
-                rows = [*saved(file), new]  # read again: others may run beside this one
+                rows = [*saved(file), new]  # read again: others may run at the same time
                 rows.sort(key=lambda r: (r["case"], r["encoder"] != "modes", r["seed"]))
                 print(json.dumps(new), flush=True)
                 file.write_text(json.dumps(rows, indent=1) + "\n")

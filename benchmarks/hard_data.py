@@ -1,4 +1,4 @@
-"""Data that once gave wrong numbers without a word: what happens now, on new seeds.
+"""Data that once gave wrong numbers without a warning: what happens now, on new seeds.
 
     python -m benchmarks.hard_data             # every case, about two minutes of CPU
     python -m benchmarks.hard_data --only mode # cases whose names hold a word

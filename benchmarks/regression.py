@@ -78,7 +78,7 @@ IMPROVED = {
     ),
     "one_path_noisy_gaps": "no nuisance modes, as the data were made; 0.1 took 13 for 4 nats",
 }
-#: What is said of fits with numbers whose interval is that of the profile of the likelihood, new in
+#: Reason for fits with numbers whose interval is that of the profile of the likelihood, new in
 #: 0.2 where a logarithm has a standard error above 0.1: their ends are not compared. That they are
 #: right is shown by ``benchmarks/calibration_intervals.py``.
 PROFILED = "ends of {} intervals are those of profiles"
@@ -169,7 +169,7 @@ CHANGED_TODAY: dict[str, str] = {
     "sphere_turning/search:modes pattern": "the phase of a complex pattern is free",
     **dict.fromkeys(("shell_linear/reconstruct.variables", "shell_linear/reconstruct.std"), _BANDS),
     "semilinear_scheme/law decided": _ENTRIES,
-    "semilinear_nagumo/fit:law": "standard errors of terms that are nearly alike, as by central "
+    "semilinear_nagumo/fit:law": "standard errors of nearly collinear terms, as by central "
     "differences; those of 0.2 were a fifth too large",
     **{
         f"semilinear_{name}/{part}": _ENTRIES if part == "law decided" else _NEARER
@@ -341,7 +341,7 @@ def _row_today(name: str, old: Record | None) -> Row:
         return failed(name, old, "not in the reference")
     try:
         new = TODAY[name]()
-    except Exception as error:  # a case that raises is one that differs, and the rest goes on
+    except Exception as error:  # a case that raises is one that differs, and the others go on
         return failed(name, old, f"{type(error).__name__}: {error}")
     return judge_flat(name, old, new, CHANGED_TODAY)
 
@@ -351,7 +351,7 @@ def _row(name: str, old: Record | None, laws: Path) -> Row:
         return failed(name, old, "not in the reference")
     try:
         new = _score_record(name) if name in SCORES else _law_record(name, laws, old)
-    except Exception as error:  # a case that raises is one that differs, and the rest goes on
+    except Exception as error:  # a case that raises is one that differs, and the others go on
         return failed(name, old, f"{type(error).__name__}: {error}")
     profiled = new.pop("profiled", [])
     _take_old_ends(old, new, profiled)
@@ -389,7 +389,7 @@ def _n_initial(new: Record) -> int:
 
 
 def _law_record(name: str, laws: Path, old: Record | None = None) -> Record:
-    """All that is kept of a fit; what is said at fixed parameters comes from the law on file.
+    """All that is kept of a fit; results at fixed parameters come from the law on file.
 
     Without an ``old`` record to compare with the law is saved.
     """

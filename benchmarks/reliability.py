@@ -375,7 +375,7 @@ def json_command(rng: random.Random, folder: Path) -> None:
     """A mutated command line with ``--json``: one document on stdout, however it ends."""
     words = [*mutate_command(rng.choice(COMMANDS[:-2]), rng), "--json"]
     said = run_shell(words)
-    plain = {"--", "--help", "-h", "--version"} & set(words)  # text was asked for, or no JSON
+    plain = {"--", "--help", "-h", "--version"} & set(words)  # text was requested, or no JSON
     if not plain and not isinstance(json.loads(said), dict):
         raise RuntimeError(f"no JSON document on stdout of {words}")
 

@@ -104,7 +104,7 @@ def _plain(values: Any) -> list[float]:
     return [float(v) for v in np.asarray(values).ravel()]
 
 
-#: Data sets of a kind on which the slow parametric estimator, which compiles anew, is run.
+#: Data sets of a kind on which the slow parametric estimator, which compiles again, is run.
 PARAMETRIC_SETS = 2
 METHODS = {"fronts": {"SFI linear": linear, "SFI parametric": parametric},
            "spots": {"SFI linear, PASTIS": selected}}  # fmt: skip

@@ -6,7 +6,7 @@
 
 Folders are discovered, so that the tables stay valid where code moves. Code lines are lines that
 are neither empty, comment nor docstring. ``results/size.json`` holds the last run under "now" and
-the first one ever recorded under "before". Which functions count as maximisations is said in
+the first one ever recorded under "before". Functions that count as maximisations are listed in
 `benchmarks._walks.OPTIMISERS`.
 """
 
@@ -51,7 +51,7 @@ class Module(NamedTuple):
 
 
 def main() -> int:
-    """Print the tables, and write them where that is asked for."""
+    """Print the tables, and write them with --write."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")
     parser.add_argument("--write", action="store_true", help="write the results and the page")
@@ -266,7 +266,7 @@ def _pairs(modules: list[Module], words: tuple[str, ...]) -> int:
 
 
 def other_folders() -> list[Path]:
-    """Folders beside the sources that hold Python files: tests, benchmarks and what else."""
+    """Folders next to the sources that hold Python files: tests, benchmarks and what else."""
     visible = (f for f in sorted(ROOT.iterdir()) if f.is_dir() and not f.name.startswith("."))
     return [f for f in visible if f.name != SOURCE.parent.name and any(f.rglob("*.py"))]
 

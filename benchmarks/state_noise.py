@@ -1,12 +1,15 @@
 """Recovery of noise that depends on the state: bias, coverage, spread against an oracle, time.
 
     python -m benchmarks.state_noise recovery [sets] [setting]
+    python -m benchmarks.state_noise information [states] [setting]
     python -m benchmarks.state_noise gappy [sets] [kind]
     python -m benchmarks.state_noise kinds [sets] [kind]
     python -m benchmarks.state_noise page
 
 `recovery` fits complete fields, 12 paths of 50 transitions, and compares the estimates with those
-of an oracle that holds the spectrum of W and the offset at the truth. `gappy` hides 30 % of the
+of an oracle that holds the spectrum of W and the offset at the truth. `information` computes from
+the moments of the transitions what that oracle gains by its knowledge, and what the best use of the
+first two moments would gain, without any fit. `gappy` hides 30 % of the
 values and adds noise. `kinds` asks `discover` whether noise is additive or in proportion to the
 field.
 """
@@ -23,11 +26,12 @@ from typing import Any
 import numpy as np
 
 import spdelaw as sl
+from spdelaw.infer.semilinear.layout import layout
 
 RESULTS = Path(__file__).parent / "results" / "state_noise.json"
 TIMES = 0.1 * np.arange(51)
 PATHS = 12
-#: Kind, modes, and words of the fit beside it.
+#: Kind, modes, and words of the fit.
 SETTINGS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "proportional, 6 modes": ("proportional", 6, {}),
     "proportional, 16 modes": ("proportional", 16, {"drift": "parametric", "noise": "parametric"}),
@@ -117,7 +121,89 @@ def recovery(n_sets: int, only: str = "") -> dict[str, Any]:
 
 
 #: Sets that an oracle is fitted to as well.
-ORACLE_SETS = 40
+ORACLE_SETS = 200
+#: Draws of the next state from each state, and their sub-steps, for its fourth moments.
+DRAWS, DRAW_STEPS = 3000, 8
+
+
+def information(n_states: int, only: str = "") -> dict[str, Any]:
+    """Asymptotic spread over the oracle's, and efficiency among uses of the first two moments.
+
+    With ``D = d(m, P) / d theta``, and with W the covariance of ``(r, r r' - P)`` of a Gaussian and
+    V the true one, the fit has the covariance ``I^-1 (sum D' W^-1 V W^-1 D) I^-1``, where
+    ``I = sum D' W^-1 D``. The best weights have ``(sum D' V^-1 D)^-1``. The oracle has the same
+    without its parameters.
+    """
+    out = {}
+    for label in [name for name in SETTINGS if name.endswith("6 modes") and "square" not in name]:
+        kind, n_modes, words = SETTINGS[label]
+        if only not in ("", label):
+            continue
+        e, drift = equation(kind, n_modes), words.get("drift", "diagonal")
+        form = layout(e.domain, n_modes, (), drift=drift, state_noise=kind,
+                      noise=words.get("noise", "diagonal"))  # fmt: skip
+        q, lam = e.linear.noise_variance, e.linear.eigenvalues
+        numbers = {f"q_{n + 1}": q[n] for n in range(n_modes)} | {"scale": q[0], "exponent": 1.5}
+        numbers |= {f"eigenvalue[{n + 1}]": lam[n] for n in range(n_modes)}
+        numbers |= {"nu": 0.2, "kappa": 0.0, "noise_offset": e.noise_offset}
+        full = form.vector(numbers)
+        held = oracle_words(e, form.names, numbers)
+        free = [i for i, name in enumerate(form.names) if name not in held]
+        sums = [np.zeros((len(full), len(full))) for _ in range(3)]
+        for state in states_of(e, n_states):
+            d, gaussian, true = moments_of(e, form, full, state)
+            weighted = np.linalg.solve(gaussian, d)
+            sums[0] += d.T @ weighted
+            sums[1] += weighted.T @ true @ weighted
+            sums[2] += d.T @ np.linalg.solve(true, d)
+        fit, oracle = spread(*sums[:2]), spread(*(s[np.ix_(free, free)] for s in sums[:2]))
+        best = np.sqrt(np.diag(np.linalg.inv(sums[2])))
+        best_oracle = np.sqrt(np.diag(np.linalg.inv(sums[2][np.ix_(free, free)])))
+        out[label] = {
+            "states": n_states,
+            "parameters": [form.names[i] for i in free],
+            "spread over oracle": (fit[free] / oracle).round(3).tolist(),
+            "of the best weights": (best[free] / best_oracle).round(3).tolist(),
+            "spread over the best weights": (fit / best)[free].round(3).tolist(),
+            "of the spectrum": np.delete(fit / best, free).round(3).tolist(),
+        }
+        print(label, json.dumps(out[label]))
+    return out
+
+
+def states_of(e: sl.Semilinear, n: int) -> Any:
+    """States of simulated paths, drawn at random."""
+    fields = sl.simulate(e, PATHS, seed=77)
+    c = fields.values @ np.linalg.pinv(e.domain.eigenfunctions(fields.x.values, e.n_modes)).T
+    flat = c[:, :-1].reshape(-1, e.n_modes)
+    return flat[np.random.default_rng(0).choice(len(flat), n, replace=False)]
+
+
+def moments_of(e: sl.Semilinear, form: Any, full: Any, state: Any) -> tuple[Any, Any, Any]:
+    """D of a transition from a state, and covariances of ``(r, r r' - P)``, Gaussian and true."""
+    closure, n, dt = form.closure(full), e.n_modes, float(TIMES[1])
+    lift, (i, j) = closure.lift, np.triu_indices(n)
+    z = lift.pack(state, np.outer(state, state))
+    slopes = closure.flow_slopes(dt, form.directions(full))
+    mean, second = lift.unpack(z @ closure.flow(dt).T)
+    by_mean, by_second = lift.unpack(slopes @ z)
+    p = second - np.outer(mean, mean)
+    both = mean[:, None] * by_mean[:, None, :]
+    by_p = (by_second - both - both.swapaxes(1, 2))[:, i, j]
+    gaussian = np.zeros((n + len(i),) * 2)
+    gaussian[:n, :n] = p
+    gaussian[n:, n:] = p[np.ix_(i, i)] * p[np.ix_(j, j)] + p[np.ix_(i, j)] * p[np.ix_(j, i)]
+    rng, d = np.random.default_rng(0), e.dynamics
+    normals = rng.standard_normal((DRAW_STEPS, DRAWS, d.amplitude.n_drivers))
+    r = d.multiplied(np.tile(state, (DRAWS, 1)), dt, normals) - mean
+    true = np.cov(np.hstack([r, r[:, i] * r[:, j] - p[i, j]]).T)
+    return np.hstack([by_mean, by_p]).T, gaussian, true
+
+
+def spread(slope: Any, squares: Any) -> Any:
+    """Deviations of a sandwich."""
+    inverse = np.linalg.inv(slope)
+    return np.sqrt(np.diag(inverse @ squares @ inverse))
 
 
 def gappy(n_sets: int, only: str = "") -> dict[str, Any]:
@@ -154,7 +240,7 @@ def gappy(n_sets: int, only: str = "") -> dict[str, Any]:
 
 
 def kinds(n_sets: int, only: str = "") -> dict[str, Any]:
-    """How often additive and proportional noise are told apart, 12 paths of 80 times."""
+    """How often additive and proportional noise are distinguished, 12 paths of 80 times."""
     times, out = 0.1 * np.arange(80), {}
     geometric = equation("proportional", 6, times)
     # the same drift and initial state, and noise of a similar size
@@ -192,6 +278,19 @@ def page() -> None:
             f"| {label} | {row['sets']} | {row['coverage']:.3f} | {row['least coverage']:.3f} "
             f"| {bias:.2f} | {spread:.2f} | {row['seconds']:.2f} |"
         )
+    lines += [
+        "",
+        "`python -m benchmarks.state_noise information 150`: without fits, from the moments of",
+        "transitions. The oracle holds the spectrum of W, which a fit has to estimate. The columns",
+        "are the largest over the drift of three ratios: spread of the fit over the oracle's, the",
+        "same with the best weights of the first two moments, and the fit over these weights.",
+        "",
+        "| noise | fit over oracle | best weights over their oracle | fit over best weights |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for label, row in results.get("information", {}).items():
+        names = "spread over oracle", "of the best weights", "spread over the best weights"
+        lines.append(f"| {label} | " + " | ".join(f"{max(row[name]):.2f}" for name in names) + " |")
     lines += ["", "`python -m benchmarks.state_noise gappy 50`: 30 % missing, noise of 0.02.", ""]
     lines += [
         "| noise | sets | coverage of 95 % | largest bias, s.e. | CPU s |",
@@ -220,7 +319,9 @@ def main(what: str = "page", n_sets: str = "0", only: str = "") -> None:
     """Run one part, keep the results of the others, and write the page."""
     if what != "page":
         warnings.simplefilter("ignore")
-        part = {"recovery": recovery, "gappy": gappy, "kinds": kinds}[what](int(n_sets), only)
+        part = {"recovery": recovery, "gappy": gappy, "information": information, "kinds": kinds}[
+            what
+        ](int(n_sets), only)
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results[what] = results.get(what, {}) | part
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

@@ -9,7 +9,7 @@
 The same command goes on where the last one stopped (Ctrl-C, ``--minutes``, a kill), and ends in
 the same bits. A run lives in ``benchmarks/runs/``: its checkpoint and a log with a line an epoch.
 Its record, ``benchmarks/results/paper_<regime>_<name>_<initialisation>.json``, is written at every
-stop: scores of the best checkpoint by reconstruction, with the floor of the decoder beside.
+stop: scores of the best checkpoint by reconstruction, with the floor of the decoder.
 
 Data as in the paper: 1000 paths of 50 modes by the semi-implicit scheme, split 700/150/150, those
 of ``--seed``; the initialisation seeds the network, the order of paths and the noise.

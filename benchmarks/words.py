@@ -6,7 +6,7 @@
 A page is a file ``docs/*.md`` other than the contributing guide, the changelog and the reference
 of the shell; its words are those that ``wc -w`` counts, code and tables included. Phrases are
 counted in the prose of pages (not in code), and in the strings, docstrings and comments of
-``src`` and ``paper``.
+``src``, ``benchmarks`` and ``paper``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def main() -> int:
         print(f"| {page.name} | {words:,} |")
     print(f"| {len(pages)} pages of at most {MOST_PAGES} | {sum(pages.values()):,} |")
     print(f"| most | {MOST_WORDS:,} |\n")
-    groups = {"docs": [*prose()], "src": [*texts("src")], "paper": [*texts("paper")]}
+    groups = {"docs": [*prose()]} | {
+        name: [*texts(name)] for name in ("src", "benchmarks", "paper")
+    }
     print("| phrase |", " | ".join(groups), "|\n| --- |" + " ---: |" * len(groups))
     for name, pattern in PHRASES.items():
         hits = {group: found(pattern, texts) for group, texts in groups.items()}
@@ -74,7 +76,7 @@ def counted_pages() -> list[Path]:
 
 
 def prose() -> Iterator[tuple[str, str]]:
-    """Pairs of a place and a line without code, of all pages and the files beside them."""
+    """Pairs of a place and a line without code, of all pages and the files next to them."""
     files = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
     for page in [*sorted(ROOT.glob("docs/*.md")), *(ROOT / name for name in files)]:
         text = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), page.read_text("utf-8"))
@@ -85,7 +87,7 @@ def prose() -> Iterator[tuple[str, str]]:
 def texts(folder: str) -> Iterator[tuple[str, str]]:
     """Pairs of a position and a string, docstring or comment of the modules and templates."""
     kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", None)}
-    for file in sorted((ROOT / folder).rglob("*.py")):
+    for file in sorted({*(ROOT / folder).rglob("*.py")} - {Path(__file__)}):  # which lists them
         source = io.StringIO(file.read_text("utf-8")).readline
         for token in tokenize.generate_tokens(source):
             if token.type in kinds:

@@ -429,7 +429,7 @@ def _show_moments(
     moments: xr.Dataset,
     verdict: report.Verdict,
 ) -> None:
-    """Print sample moments of the first modes beside their closed form, and the verdict."""
+    """Print sample moments of the first modes and their closed form, and the verdict."""
     last = moments.isel(time=-1, mode=slice(SHOWN))
     names = ("mean", "mean_sample", "mean_z", "variance", "variance_sample", "variance_z")
     rows = [
@@ -458,7 +458,7 @@ def _digits(name: str, value: Any) -> str:
 
 
 def _show_errors(output: Output, regime: Regime, errors: TierScore) -> None:
-    """Print how well the exact mean predicts, beside the paper's best baseline."""
+    """Print how well the exact mean predicts, against the paper's best baseline."""
     published = regime.published
     predictors = {
         "exact mean, this sample": (errors.relative_l2, errors.rmse),
@@ -473,7 +473,7 @@ def _show_errors(output: Output, regime: Regime, errors: TierScore) -> None:
 
 
 def _show_learned(output: Output, letter: str, learned: Learned) -> None:
-    """Print both spectra with intervals against the truth, and the distance in words."""
+    """Print both spectra with intervals against the truth, and the distance."""
     law, d = learned.law, learned.distance
     errors = parameter_errors(law, learned.truth)
     rows = [

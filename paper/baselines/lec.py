@@ -22,7 +22,7 @@ N_NOISE, N_POINTS = 15, 1000
 class LEC(Predictor):
     """``u(t, x)`` that minimises ``E (u_t - A u - w)^2``, and the errors at t = 0 and the ends.
 
-    It must be told the operator A (that of the paper's regime with this kind of domain) and is
+    It needs the operator A (that of the paper's regime with this kind of domain) and is
     given no path after t = 0. For a linear equation with additive noise the minimiser is the mean;
     `spdelaw` has it in closed form. Published with a multiplicative Brownian sheet in place of the
     additive noise, and with the diffusivity as an input; sizes are ours, the published ones come
@@ -32,7 +32,7 @@ class LEC(Predictor):
         domain: domain of the fields.
         width: of all layers.
         n_layers: gated layers.
-        weight: of the errors at t = 0 and at the ends, beside the residual.
+        weight: of the errors at t = 0 and at the ends, relative to the residual.
     """
 
     width: int = 32

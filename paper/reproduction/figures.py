@@ -162,7 +162,7 @@ def _legend_above(ax: Axes) -> None:
 
 
 def _side_by_side(mode: Array, shift: float, curve: str) -> Array:
-    """Points of several systems beside one another, on a linear or a logarithmic axis."""
+    """Points of several systems next to one another, on a linear or a logarithmic axis."""
     return mode * (1.0 + 0.02 * shift) if curve == "noise_variance" else mode + 0.08 * shift
 
 

@@ -296,7 +296,7 @@ def _network_curves(law: sl.Law, data: Data, checkpoint: Path, seed: int) -> dic
     """Training, initial states, learned noise and draws of a trained network, for its figures.
 
     ``z0`` of the equation is one number for each mode, the same for all paths; the encoder gives a
-    normal for each path. The spread of its means over paths, beside the width that it claims,
+    normal for each path. The spread of its means over paths, and the width that it claims,
     shows whether it learned that. The record keeps two kinds of draws: of the decoder, truncated
     and with observation noise, as the paper samples its model, and of the process with the learned
     lambda and q.
@@ -396,7 +396,7 @@ def _draws_of(system: Predictor, data: Data, seed: int) -> Array:
     are draws if the law of the noise is known; otherwise one path, twice: a law without spread.
     """
     noise, test = system.info["noise"], data.test["field"]
-    if noise == "independent":  # on the grid of the test paths, which all start alike
+    if noise == "independent":  # on the grid of the test paths, which all have the same start
         starts = test.isel(path=np.arange(N_DRAWS) % test.sizes["path"])
         return system.predict(starts.assign_coords(path=np.arange(N_DRAWS)), seed=seed + 1).values
     if noise in system.sampled:

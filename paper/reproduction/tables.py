@@ -1,4 +1,4 @@
-"""Tables made of records, as JSON and as Markdown, and three questions answered in words."""
+"""Tables made of records, as JSON and as Markdown, and answers to three questions."""
 
 from __future__ import annotations
 

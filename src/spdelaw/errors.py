@@ -100,4 +100,4 @@ class AliasingWarning(SpdeLawWarning):
 
 
 class IdentifiabilityWarning(SpdeLawWarning):
-    """The data cannot tell some parameters apart, or carry no information on one."""
+    """The data do not distinguish some parameters, or contain no information on one."""

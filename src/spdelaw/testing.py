@@ -286,7 +286,7 @@ class DynamicsContract:
     n_draws: int = 4000
     #: Width of the state before the step; small where moments hold to first order only.
     spread: float = 0.2
-    #: Relative error that the moments of a closure may have beside the error of the draws.
+    #: Relative error that the moments of a closure may have in addition to the error of the draws.
     closure_error: float = 0.0
     #: Whether laws of it and ``spdelaw.fit(..., dynamics=)`` are tested; built-in dynamics have
     #: engines and tables of parameters of their own.
@@ -536,4 +536,4 @@ class EngineContract:
                 assert error.what == word
                 assert "Fix:" in str(error)
             else:
-                raise AssertionError(f"{word} was neither honoured nor refused")
+                raise AssertionError(f"{word} was neither used nor refused")

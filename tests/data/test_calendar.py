@@ -152,3 +152,20 @@ def test_figures_show_dates_and_units(monthly):
     mean = next(line for line in ax.lines if line.get_label() == "forecast mean")
     assert 278 < np.mean(mean.get_ydata()) < 282
     law.plot.field(raw)
+
+
+@pytest.mark.parametrize(
+    ("calendar", "origin", "counts", "dates"),
+    [
+        ("standard", "1958-1-1", [0.5, 1.5], ["1958-01-16T12", "1958-02-15T00"]),
+        ("gregorian", "1960-01-16 06:00", [0, 13], ["1960-01-16T06", "1961-02-16T06"]),
+        ("360", "1960-01-01", [0.5, 2.5], ["1960-01-16T00", "1960-03-16T00"]),
+    ],
+)
+def test_months_since_a_date_are_calendar_months(tmp_path, calendar, origin, counts, dates):
+    attrs = {"units": f"months since {origin}", "calendar": calendar}
+    values = np.random.default_rng(0).standard_normal((2, 5))
+    raw = xr.DataArray(values, {"time": ("time", counts, attrs), "x": X}, ("time", "x"))
+    raw.to_dataset(name="sst").to_netcdf(tmp_path / "months.cdf", engine="h5netcdf")
+    times = read_dataset(tmp_path / "months.cdf")["sst"].time
+    assert times.dt.strftime("%Y-%m-%dT%H").values.tolist() == dates

@@ -109,3 +109,48 @@ def test_factors_are_kept_with_the_law(smooth, tmp_path):
     _, law, _ = smooth
     law.save(tmp_path / "smooth.law")
     assert sl.load(tmp_path / "smooth.law").info["forecast_spread"] == law.info["forecast_spread"]
+
+
+#: Rates of independent values are not determined.
+INDEPENDENT = pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+
+
+def independent_months(n_years, seed):
+    """Months of a record whose values are independent, with dates."""
+    times = np.datetime64("2001-01") + np.arange(12 * n_years)
+    values = np.random.default_rng(seed).standard_normal((12 * n_years, 6))
+    coords = {"time": times.astype("datetime64[ns]"), "x": np.arange(6.0)}
+    return xr.DataArray(values, coords, ("time", "x"))
+
+
+@INDEPENDENT
+def test_the_leverage_of_a_climatology_widens_bands():
+    """Twelve means of three years: later anomalies have twice the mean square, (1 + h) / (1 - h).
+
+    The leverage h of a value is 1/3.
+    """
+    hits, monthly = [], sl.Preparation(anomalies="month")
+    for seed in range(12):
+        data = independent_months(4, seed)
+        law = sl.fit(data[:36], sl.Interval(0, 5), 2, prepare=monthly, nuisance=0)
+        ahead = law.forecast(data[:36], data.time.values[36:]).isel(path=0)
+        hits.append((abs(data[36:] - ahead["mean"]) < 1.96 * ahead["std"]).values)
+    assert law.info["forecast_spread"]["climatology"] == pytest.approx(2.0)
+    assert np.mean(hits) == pytest.approx(0.95, abs=0.03)
+
+
+@INDEPENDENT
+def test_a_climatology_is_the_mean_of_the_law():
+    data = independent_months(4, 0) + 0.5
+    law = sl.fit(data, sl.Interval(0, 5), 2, prepare=sl.Preparation(anomalies="mean"))
+    assert law.info["mean"] == "zero"
+    assert "mean" not in law.parameters
+
+
+@INDEPENDENT
+def test_a_dated_record_loses_its_mean_where_nothing_is_stated():
+    """A mean within the deviations, most of it outside the modes; not that of undated arrays."""
+    data = independent_months(4, 0) + np.arange(6) % 2
+    assert sl.fit(data, n_modes=2).info["preparation"] == ["anomalies against the mean"]
+    undated = data.assign_coords(time=np.arange(48.0))
+    assert "preparation" not in sl.fit(undated, n_modes=2).info

@@ -8,6 +8,7 @@ from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.stats import binom
 
 import spdelaw as sl
+from spdelaw.infer.moments import from_coefficients
 from spdelaw.statespace.chain import linear_state_space
 from spdelaw.statespace.collapse import collapse
 from spdelaw.statespace.likelihood import evaluate_likelihood
@@ -258,3 +259,28 @@ def test_paths_whose_first_rows_determine_no_mode(initial):
     assert law.initial.kind == "gaussian"
     _, _, lower, upper = law.parameters["observation_std"].values
     assert 0.85 * lower < 0.2 < 1.15 * upper
+
+
+def test_rows_that_determine_modes_of_a_globe_unequally():
+    """Two polar caps hold some modes fifty times better than others, in every row alike."""
+    lat = np.r_[np.linspace(-80, -55, 10), np.linspace(55, 85, 12)]
+    points = np.stack(np.meshgrid(lat, np.arange(0.0, 360.0, 15.0)), -1).reshape(-1, 2)
+    values = np.random.default_rng(0).standard_normal((1, 30, len(points)))
+    rows = collapse(values, np.arange(30.0), sl.Sphere().eigenfunctions(points, 20))
+    information = rows.blocks[0].diagonal
+    assert information.min() < 0.05 * np.median(information)
+    assert from_coefficients(rows, 1e-3).energy.min() > 1e-4
+
+
+def test_anomalies_of_few_months_have_noise():
+    """Twelve means of 36 months leave 24 directions, however many points: no sign of no noise."""
+    rng = np.random.default_rng(0)
+    times = (np.datetime64("2001-01") + np.arange(36)).astype("datetime64[ns]")
+    x = np.linspace(0, np.pi, 50)
+    slow = np.cumsum(rng.standard_normal((36, 2)), 0) @ np.stack([np.cos(x), np.cos(2 * x)])
+    coords = {"time": times, "x": x}
+    data = xr.DataArray(slow + 0.3 * rng.standard_normal((36, 50)), coords, ("time", "x"))
+    law = sl.fit(data, sl.Interval(0, np.pi, "neumann"), prepare=sl.Preparation(anomalies="month"))
+    assert float(law.parameters.observation_std.sel(statistic="estimate")) == pytest.approx(
+        0.3 * np.sqrt(2 / 3), rel=0.15
+    )

@@ -5,6 +5,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import SpdeLawError
+from spdelaw.processes.closure import advance
 
 TIMES = 0.1 * np.arange(31)
 
@@ -75,6 +76,27 @@ def test_scores_are_gradients_of_the_quasi_likelihood(laws):
             moved[k] += step
             ends.append(evaluate(form.state_space(moved)).log_likelihood.sum())
         np.testing.assert_allclose(scores[k], (ends[0] - ends[1]) / 2e-5, rtol=2e-4, atol=1e-4)
+
+
+def test_information_is_that_of_simulated_scores(laws):
+    """Of states drawn with the moments of the law, which is all that the information needs."""
+    from spdelaw.infer.semilinear.layout import layout
+    from spdelaw.statespace.transitions import Transitions, linear_scores
+
+    _, e, _ = laws["affine"]
+    form = layout(e.domain, 4, (), state_noise="affine")
+    numbers = {"nu": 0.2, "kappa": 0.1, "scale": 0.4, "exponent": 1.0, "noise_offset": 0.6}
+    full = form.vector(numbers)
+    closure, n, rng = form.closure(full), 20_000, np.random.default_rng(0)
+    before = np.tile([2.0, 0.3, -0.2, 0.1], (n, 1))
+    ahead, _ = advance(closure, before[:1], None, 0.1)
+    root = np.linalg.cholesky(ahead.covariance[0])
+    after = ahead.mean + rng.standard_normal((n, 4)) @ root.T
+    data = Transitions(before, after, np.full(n, 0.1), np.arange(n), np.ones(n, int))
+    _, scores, information = linear_scores(closure, data, form.directions(full))
+    scale = np.sqrt(np.outer(*[np.diag(information)] * 2))
+    np.testing.assert_allclose(scores.T @ scores / scale, information / scale, atol=0.06)
+    assert np.abs(scores.sum(0) / np.sqrt(np.diag(information))).max() < 4.5
 
 
 @pytest.mark.parametrize(

@@ -135,3 +135,21 @@ def test_every_pair_that_cannot_be_separated_is_named_once():
     )
     pairs = identifiability(estimate, 6)["inseparable"]
     assert pairs == [["eigenvalue[1]", "eigenvalue[6]"], ["eigenvalue[2]", "eigenvalue[5]"]]
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_mode_without_noise_leaves_the_errors_of_others(seed):
+    """Its likelihood lost its digits, and the curvature of all modes with them."""
+    rng, rates, noise = np.random.default_rng(seed), np.array([1, 0.05, 9]), np.array([1, 0, 0.3])
+    points, c = np.linspace(0.0, np.pi, 17), np.zeros((200, 3))
+    c[0, 1] = 5.0
+    for t in range(1, 200):
+        shock = np.sqrt(0.05 * noise) * rng.standard_normal(3)
+        c[t] = np.exp(-0.05 * rates) * c[t - 1] + shock
+    domain = sl.Interval(0.0, np.pi)
+    u = c @ domain.eigenfunctions(points, 3).T + 0.1 * rng.standard_normal((200, 17))
+    fields = sl.as_fields(u[None], times=0.05 * np.arange(200), points=points)
+    words = {"initial": "deterministic", "mean": "zero", "observation_noise": "estimate"}
+    law = sl.fit(fields, domain, 3, **words)
+    assert (law.parameters["eigenvalue"].values[:, 1] < [1.0, 0.005, 3.0]).all()

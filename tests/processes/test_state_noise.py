@@ -9,6 +9,7 @@ import scipy
 import spdelaw as sl
 from spdelaw.errors import SpdeLawError
 from spdelaw.processes import Reacting
+from spdelaw.processes.closure import Moments, advance, pull_back
 from spdelaw.processes.state_noise import STATE_NOISES, bind_state_noise
 
 RING = sl.Interval(0, 2 * np.pi, "periodic")
@@ -104,18 +105,42 @@ def test_pull_back_of_the_rate_is_its_derivative(kind):
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_moments_converge_to_the_exponential_of_the_lifted_matrix(name):
-    """With order four, in a stiff step too."""
+def test_moments_are_the_exponential_of_the_lifted_matrix(name):
+    """In a stiff step and one of many e-folding times too."""
     d, x = LINEAR[name], np.array([2.0, 0.5, -0.3, 0.2, 0.1])
-    for dt in (0.1, 3.0 / d.rates.max()):
+    for dt in (1e-3, 0.1, 3.0 / d.rates.max(), 20.0):
         mean, covariance = lifted_moments(d, x, dt)
-        errors, size = [], np.abs(covariance).max()
-        for n in (16, 32, 64):
-            step = dataclasses.replace(d, n_steps=n).moments(x, np.zeros((5, 5)), 0.0, dt)
-            np.testing.assert_allclose(step.mean, mean, rtol=EXACT, atol=EXACT)
-            errors.append(np.abs(step.covariance - covariance).max() / size)
-        assert errors[-1] < EXACT
-        assert dt < 0.2 or np.log2(errors[0] / errors[1]) > 3.7
+        step = d.moments(x, np.zeros((5, 5)), 0.0, dt)
+        scale = np.abs(covariance).max()
+        np.testing.assert_allclose(step.mean, mean, rtol=EXACT, atol=EXACT)
+        np.testing.assert_allclose(step.covariance, covariance, rtol=0, atol=EXACT * scale)
+
+
+def with_linear_terms():
+    """Affine noise with a drift that has a constant and a term of u."""
+    return dynamics("affine", offset=0.4, terms=("1", "u"), coefficients=(0.3, -0.2))
+
+
+@pytest.mark.parametrize("name", [*LINEAR, "terms"])
+def test_exact_moments_and_sub_steps_agree(name):
+    """Moments, and gradients by the start and by all numbers; sub-steps converge with order 4."""
+    closure = (LINEAR | {"terms": with_linear_terms()})[name].closure
+    rng, dt = np.random.default_rng(0), 0.3
+    m, root = 1.0 + rng.standard_normal((3, 5)), rng.standard_normal((3, 5, 5))
+    by = rng.standard_normal((2, 3, 5, 5))
+    by = Moments(rng.standard_normal((3, 5)), by[0] + by[0].swapaxes(1, 2), by[1])
+    start = closure, m, root @ root.swapaxes(1, 2)
+    exact, tape = advance(*start, dt, cross=True)
+    pulled, errors = pull_back(closure, tape, by), []
+    for n in (8, 16, 64):
+        stepped, tape = advance(*start, np.full(3, dt), n, cross=True)
+        errors.append(np.abs(stepped.covariance - exact.covariance).max())
+    assert np.log2(errors[0] / errors[1]) > 3.7
+    for one, other in zip(
+        (*exact, *pulled), (*stepped, *pull_back(closure, tape, by)), strict=True
+    ):
+        size = np.abs(other).max(initial=1e-300)
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * size)
 
 
 def test_scalar_geometric_brownian_motion():
@@ -126,7 +151,7 @@ def test_scalar_geometric_brownian_motion():
     decay = np.exp(-0.3 * 0.7)
     np.testing.assert_allclose(step.mean, 2.0 * decay, rtol=EXACT)
     variance = (2.0 * decay) ** 2 * np.expm1(s * 0.7)
-    np.testing.assert_allclose(step.covariance, [[variance]], rtol=1e-4)
+    np.testing.assert_allclose(step.covariance, [[variance]], rtol=EXACT)
 
 
 def test_square_root_moments_of_a_feller_diffusion():

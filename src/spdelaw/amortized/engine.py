@@ -263,7 +263,7 @@ class Amortized(Engine):
             raise InputError("state_noise", expected=expected, got=repr(kind), fix=fix)
         for name, value in (("propagators", "closed_form"), ("rescale", False)):
             if (got := getattr(self.config, name)) != value:
-                expected, fix = f"{value!r} beside state_noise", "leave it out, with preset='paper'"
+                expected, fix = f"{value!r} with state_noise", "leave it out, with preset='paper'"
                 raise InputError(name, expected=expected, got=repr(got), fix=fix)
 
     def learn(

@@ -109,9 +109,9 @@ class AmortizedConfig(TrainingConfig):
         schedule: epochs of each cycle of warm-up and cosine. The last length repeats, and the last
             cycle ends with the training. Empty: one cycle.
         loss_scale: "sum" over all values of a path; "per_value" or "per_time": the objective
-            divided by the number of observed values of a path or times of a point, beside which
-            weight decay counts.
-        kl_scale: "sum" over the coordinates of each divergence, or "mean": their mean, beside the
+            divided by the number of observed values of a path or times of a point; weight decay
+            is relative to it.
+        kl_scale: "sum" over the coordinates of each divergence, or "mean": their mean, with the
             likelihood at its own scale.
         variance: what is learned of the observation variance: "log", its logarithm, or "squared",
             the square root s of the standard deviation, whose logarithm 4 log s then moves 4 / s
@@ -134,12 +134,12 @@ class AmortizedConfig(TrainingConfig):
         propagators: "closed_form", or "rk4" on the observation times, as in the paper.
         expectation: of the log-likelihood under the posterior, one draw per path ("sampled") or
             in closed form ("exact").
-        encoder: "mtan" (the paper's attention to reference times and GRU), "modes" (estimates of
-            the modes and attention over time), "grid" (convolutions in space, in one or two
-            dims, and attention over time) or "ode_rnn" (that of latent ODEs, Rubanova et al.
+        encoder: network, "mtan" (the paper's attention to reference times and GRU), "modes"
+            (estimates of the modes and attention over time), "grid" (convolutions in space, in one
+            or two dims, and attention over time) or "ode_rnn" (that of latent ODEs, Rubanova et al.
             2019). "modes" works on any domain, and on other points than those it was trained on;
-            its model has one observation variance for all points. "ode_rnn" has its published
-            size and uses neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
+            its model has one observation variance for all points. "ode_rnn" has its published size
+            and uses neither ``n_reference`` nor ``n_hidden`` nor ``n_embedding``.
         order: p, largest order of the decoder's Hermite polynomials in xi, for noise that depends
             on the state. With additive noise every order is the first.
         n_indices: most multi-indices of a decoder of higher order than the first; those of slow

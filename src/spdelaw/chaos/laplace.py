@@ -109,7 +109,7 @@ def chaos_equation(dynamics: Linear | Reacting, initial: InitialState) -> ChaosE
     return ChaosEquation(generator, couplings, mean, root, nonlinear)
 
 
-#: Entries beside the diagonal of a generator, relative to the largest, that are rounding.
+#: Entries off the diagonal of a generator, relative to the largest, that are rounding.
 ROUNDING = 1e-9
 
 
@@ -305,7 +305,7 @@ def _tail_root(rows: Rows, tail: Array, r: float) -> Array:
     """Cholesky factor of the covariance of the rows: tail and observation noise."""
     size = rows.root.shape[0] * rows.root.shape[1]
     if size > MOST_ROWS:
-        expected = f"at most {MOST_ROWS} times x modes beside a modelled tail"
+        expected = f"at most {MOST_ROWS} times x modes with a modelled tail"
         fix = "pass tail='dropped', a shorter stretch of the data, or use law.reconstruct(data)"
         raise DataError("data", expected=expected, got=str(size), fix=fix)
     shape = (*rows.root.shape[:2], size)

@@ -91,11 +91,15 @@ def _print_line(kind: str, colour: str, message: str) -> None:
 #: Options whose argument in Python has another name.
 PYTHON_NAMES = {"n_modes": "modes", "n_paths": "paths", "n_samples": "samples",
                 "return_noise": "noise"}  # fmt: skip
+#: Coordinates of data; options of these names are columns of a table.
+COORDINATES = ("time", "lon", "lat", "x", "y", "station", "units")
 #: ``name=value`` of Python, with a text, a call such as ``sl.Season(365.25, 4)``, or a plain word.
 _ASSIGNMENT = re.compile(r"\b(\w+)=(?:['\"]([^'\"]*)['\"]|sl\.(\w+)\(([^()]*)\)|([\w.+-]+))")
 
 #: Advice for Python in addition to the option, which the shell does not need.
-_FOR_PYTHON = re.compile(r", in Python [^,(]*\([^)]*\)")
+_FOR_PYTHON = re.compile(
+    r", in Python (?:[^,()]*\([^()]*(?:\([^()]*\)[^()]*)*\)|\w+=['\"]?[\w.+-]+['\"]?)"
+)
 
 
 @functools.cache
@@ -117,8 +121,9 @@ def in_options(text: str, names: Iterable[str] = ()) -> str:
         name = PYTHON_NAMES.get(name, name)
         if name in ("prepare", "model", "engine") and arguments:
             return in_options(arguments, names)
-        is_value = re.search(r"--[\w-]+ $", text[: match.start()])  # as in --select lat=-2:2
-        if name not in options or is_value:
+        # A value, as in --select lat=-2:2, or an argument of another function.
+        is_part = re.search(r"--[\w-]+ $|\w\($", text[: match.start()])
+        if name not in options or is_part:
             return match[0]
         flag = "--" + name.replace("_", "-")
         if kind is not None:
@@ -150,7 +155,8 @@ def shell_language(
         yield
     except SpdeLawError as error:
         what = PYTHON_NAMES.get(error.what, error.what)
-        what = names.get(what, what).split("...")[0]  # of "LAW... [DATA]"
+        if what not in COORDINATES or "column" in error.expected:
+            what = names.get(what, what).split("...")[0]  # of "LAW... [DATA]"
         position = lines().get(what)
         what = what if position is None else f"{position}, {what.lstrip('-')}"
         expected = re.sub(r"one of [(\[]([^)\]]*)[)\]]", _without_quotes, error.expected)

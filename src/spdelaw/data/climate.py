@@ -256,7 +256,7 @@ def apply_in_blocks(
 # ---------- Numbers of points without values, and of new places, from those of neighbours
 #
 # A plane in space and, for its residual, the mean of the nearest points weighted by one over the
-# squared distance. The error of this at a new place is that of learned points beside it when each
+# squared distance. The error of this at a new place is that of learned points near it when each
 # is left out, in proportion to the distance to the nearest point.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -27,6 +28,8 @@ UNITS = {
     "nanoseconds": "ns",
 }
 DEFAULT_UNIT = "days"
+#: Parts of a date in the order of its text.
+PARTS = ("year", "month", "day", "hour", "minute", "second")
 #: Units in which a float64 does not keep the nanosecond of a date.
 COARSE_UNITS = ("weeks", "days", "hours")
 _UNIT_STEPS = {unit: np.array(1, dtype=f"timedelta64[{code}]") for unit, code in UNITS.items()}
@@ -115,7 +118,7 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     if " since " not in units:
         expected = "dates, or numbers with units such as 'days since 2006-04-16'"
         got = f"units {units!r}" if units else "numbers without units"
-        fix = "give the time coordinate dates: data.assign_coords(time=dates)"
+        fix = "give the time coordinate dates; if it counts lead times, pass anomalies='lead'"
         raise DataError("time", expected=expected, got=got, fix=fix)
     calendar = str(attrs.get("calendar", "proleptic_gregorian"))
     coded = xr.Variable("time", np.asarray(numbers), {"units": units, "calendar": calendar})
@@ -133,10 +136,35 @@ def to_dates(numbers: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
 
 
 def decoded_dates(dataset: xr.Dataset) -> xr.Dataset:
-    """Dates by the CF conventions, without xarray's warning about years that are not padded."""
+    """Dates by the CF conventions, without xarray's warning about years that are not padded.
+
+    Months since a date are calendar months, which xarray does not decode.
+    """
+    dataset = dataset.assign_coords({n: _months_in_days(c) for n, c in dataset.coords.items()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xr.SerializationWarning)
         return xr.decode_cf(dataset, decode_timedelta=False)
+
+
+def _months_in_days(coordinate: xr.DataArray) -> xr.DataArray:
+    """Months since a date as days since it; 1.5 is the middle of the second month."""
+    unit, _, origin = str(coordinate.attrs.get("units", "")).partition(" since ")
+    calendar = str(coordinate.attrs.get("calendar", "standard")).lower()
+    if unit.strip().lower() not in ("month", "months"):
+        return coordinate
+    values, days = np.asarray(coordinate.values, dtype=float), np.timedelta64(1, "D")
+    clock = {"units": f"days since {origin}", "calendar": calendar}
+    if calendar in ("360", "360_day"):
+        clock["calendar"], number = "360_day", 30.0 * values
+    elif calendar in ("standard", "gregorian", "proleptic_gregorian"):
+        first = to_dates(np.zeros(1), clock)[0]
+        month = np.datetime64(first, "M") + np.floor(values).astype(int)
+        begin, end = (m.astype("datetime64[ns]") for m in (month, month + 1))
+        passed = first - np.datetime64(first, "M") + (values % 1.0) * (end - begin)
+        number = (begin - first + passed) / days
+    else:
+        return coordinate
+    return coordinate.copy(data=number).assign_attrs(clock)
 
 
 def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -148,7 +176,7 @@ def from_dates(dates: Any, attrs: Mapping[str, Any]) -> np.ndarray:
         values = _same_kind_of_date(values, origin)
         return np.asarray(_elapsed(values, origin) / step, dtype=float)
     except (TypeError, ValueError) as error:
-        expected, fix = f"dates like {origin}", "use one calendar for all times"
+        expected, fix = f"dates such as {origin}", "use one calendar for all times"
         raise DataError("time", expected=expected, got=f"{values.flat[0]!r}", fix=fix) from error
 
 
@@ -158,10 +186,11 @@ def _same_kind_of_date(values: np.ndarray, origin: Any) -> np.ndarray:
         return values.astype("datetime64[ns]") if values.dtype.kind in "OUT" else values
     if values.dtype.kind not in "MUT":
         return values
-    units = ("year", "month", "day", "hour", "minute", "second")
-    moments = values.astype("datetime64[s]").tolist()  # as dates in the calendar of the origin
-    parts = [{unit: getattr(moment, unit) for unit in units} for moment in moments]
-    return np.array([origin.replace(**part, microsecond=0) for part in parts])
+    texts = values.astype("datetime64[s]" if values.dtype.kind == "M" else str).astype(str)
+    first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+    parts = [map(int, re.split("[-T: ]", text.strip())) for text in texts.ravel()]
+    dates = [origin.replace(**first | dict(zip(PARTS, part, strict=False))) for part in parts]
+    return np.array(dates).reshape(values.shape)
 
 
 def on_clock(fields: xr.DataArray, attrs: Mapping[str, Any]) -> xr.DataArray:

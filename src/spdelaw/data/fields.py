@@ -76,7 +76,7 @@ def select(dataset: xr.Dataset, variable: str | None, dims: tuple[str, ...]) -> 
 
 
 def _stack_variables(dataset: xr.Dataset, required_dims: set[str]) -> xr.DataArray:
-    """Variables that are fields, one beside the other along the dim ``variable``."""
+    """Variables that are fields, next to one another along the dim ``variable``."""
     names = [str(n) for n, v in dataset.data_vars.items() if required_dims <= {*v.dims, *v.coords}]
     if len(names) < 2:
         expected = f"at least two variables over {', '.join(sorted(required_dims))}"
@@ -185,7 +185,7 @@ def _coordinate(what: str, dims: tuple[str, ...], values: Any) -> xr.Variable:
 def _with_coordinates(array: xr.DataArray, given: Mapping[str, xr.Variable]) -> xr.DataArray:
     for name, values in given.items():
         if name in array.coords:
-            got = "it in the data and as an argument"
+            got = "one in the data and one as an argument"
             fix = "leave the argument out, or drop the coordinate of the data"
             raise DataError(f"coordinate '{name}'", expected="it once", got=got, fix=fix)
         sizes = {dim: array.sizes.get(dim) for dim in values.dims}

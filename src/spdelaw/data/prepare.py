@@ -85,7 +85,7 @@ def _turn_longitudes(array: xr.DataArray, name: str, low: float, high: float) ->
     x = array[name].values
     turned = x + 360.0 * np.ceil((low - x) / 360.0)  # whole turns: 220 stays 220
     inside = (x >= low) & (x <= high)
-    again = np.isin(turned, x[inside]) & (x.ndim == 1 and name in array.dims)  # 360 beside 0
+    again = np.isin(turned, x[inside]) & (x.ndim == 1 and name in array.dims)  # 360 and 0
     new = np.where(~inside & (turned <= high) & ~again, turned, x)
     if np.array_equal(new, x):
         return array
@@ -132,7 +132,7 @@ def _coarsen(array: xr.DataArray, sizes: Mapping[str, int]) -> xr.DataArray:
     area = xr.ones_like(array, dtype=float)
     for dim in blocks:
         area = area * _cell_widths(array, dim)
-    # All dims at once: a mean of means would count the points beside a gap twice.
+    # All dims at once: a mean of means would count the points next to a gap twice.
     observed_area, weighted = area.where(array.notnull()), (area * array).rename(array.name)
     block_area, block_sum = (
         whole.assign_attrs(array.attrs).coarsen(blocks, boundary="trim").sum(keep_attrs=True)

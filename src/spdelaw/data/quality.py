@@ -270,7 +270,8 @@ def _sample_by_point(fields: xr.DataArray, rows: slice = slice(None)) -> np.ndar
     """Values (paths and times, points), of not more than some points, of some rows."""
     lead = fields.sizes["path"] * fields.sizes["time"]
     values = np.asarray(fields.values).reshape(lead, -1)
-    where = np.flatnonzero(~np.isnan(values).all(0))
+    has_data = ~np.isnan(values[:1]).all(0)  # one row settles most points
+    where = np.flatnonzero(has_data if has_data.all() else ~np.isnan(values).all(0))
     return values[rows][:, where[:: max(1, len(where) // SOME_POINTS)]]
 
 
@@ -329,8 +330,10 @@ def _radians(fields: xr.DataArray) -> list[str]:
     if len(names) != 2 or not in_radians(fields, *names):
         return []
     names = [str(fields[n].attrs.get(ORIGINAL, n)) for n in names]
-    mend = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
-    return [f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({mend})"]
+    corrected = ", ".join(f"{n}=np.degrees(data.{n})" for n in names)
+    return [
+        f"{' and '.join(names)} look like radians, not degrees: data.assign_coords({corrected})"
+    ]
 
 
 def _same_meridian(fields: xr.DataArray) -> list[str]:

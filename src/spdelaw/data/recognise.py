@@ -30,7 +30,7 @@ from spdelaw.errors import DataError, InputError
 # ---------- Layout: what the dims of a file mean, by the CF conventions and by common names
 
 
-#: A band of latitudes no wider than this, in degrees, may be averaged by default.
+#: A band of latitudes no wider than this, in degrees, is averaged for a domain of one dim.
 NARROW_BAND = 20.0
 #: Degrees beyond the ends of a range, so that rounding leaves no longitude out.
 LONGITUDE_MARGIN = 1e-4
@@ -119,7 +119,7 @@ def _time_unit(raw: xr.Dataset, time: str) -> str | None:
 
 
 def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
-    """The only variable that is a field over time, or the one that was named."""
+    """The only variable that is a field over time, or the one that the user names."""
     names = [str(name) for name in dataset.data_vars]
     if variable is not None:
         if variable in names:
@@ -266,7 +266,7 @@ def _single_space_dim(array: xr.DataArray, space: list[str]) -> tuple[str, list[
     long_dims, single, why = without_single(array, space)
     if len(long_dims) == 1:
         return long_dims[0], single, why
-    band = narrow_band(array, long_dims)
+    band = _narrow_band(array, long_dims)
     if band is not None:
         width = float(np.ptp(array[band].values.astype(float)))
         band_reason = f"mean over {band} by area, a band of {width:.3g} degrees"
@@ -284,7 +284,7 @@ def _single_space_dim(array: xr.DataArray, space: list[str]) -> tuple[str, list[
     )
 
 
-def narrow_band(array: xr.DataArray, space: list[str]) -> str | None:
+def _narrow_band(array: xr.DataArray, space: list[str]) -> str | None:
     """The latitude of two spatial dims, where it is a narrow band."""
     latitudes = [dim for dim in space if is_latitude(array, dim)]
     if len(space) != 2 or len(latitudes) != 1 or latitudes[0] not in array.coords:
@@ -318,8 +318,6 @@ def _longitudes_across_jump(
 ZERO_ENDS_SHARE = 1e-3
 #: Degrees of longitude and latitude from which a field is one on the globe.
 GLOBAL_LON, GLOBAL_LAT = 270.0, 90.0
-#: How many times as long as wide a band of latitudes is that counts as a line.
-LINE_ASPECT = 3.0
 #: Longest step for which a finer unit of time than days is used, in days.
 SHORTEST_DAILY_STEP, SHORTEST_HOURLY_STEP = 0.25, 1.0 / 288
 
@@ -338,10 +336,9 @@ def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
     long_dims, _, _ = without_single(array, space)
     lat = [d for d in long_dims if is_latitude(array, d) and d in array.coords]
     lon = [d for d in long_dims if is_longitude(array, d) and d in array.coords]
-    band = _slender_band(array, long_dims)
-    if places is None and len(long_dims) == 2 and lat and lon and not band:
+    if places is None and len(long_dims) == 2 and lat and lon:
         places = (lat[0], lon[0])
-    if places is None and (len(long_dims) < 2 or band):
+    if places is None and len(long_dims) < 2:
         return "interval", "interval, because there is one spatial dim"
     if places is None:
         return "box", f"box, because there are {len(long_dims)} spatial dims"
@@ -356,16 +353,6 @@ def _domain_name(array: xr.DataArray, space: list[str]) -> tuple[str, str]:
     if east - west >= GLOBAL_LON and high >= GLOBAL_LAT:
         return "sphere", f"sphere, because it covers {span}"
     return "box", f"box in degrees, because it covers {span}; --domain sphere keeps true distances"
-
-
-def _slender_band(array: xr.DataArray, space: list[str]) -> bool:
-    """Whether two spatial dims are a narrow band of latitudes, much longer than wide."""
-    band = narrow_band(array, space)
-    lon = [dim for dim in space if dim in array.coords and is_longitude(array, dim)]
-    if band is None or not lon:
-        return band is not None
-    west, east = longitudes_together(array[lon[0]].values.astype(float))
-    return east - west >= LINE_ASPECT * float(np.ptp(array[band].values.astype(float)))
 
 
 def guess_side(fields: xr.DataArray, dim: str = "x") -> Side:
@@ -444,11 +431,16 @@ def learned_with_climate(
     if not chooses or layout.preparation.is_affine or fields.chunks is not None:
         return prepared, fields, []
     advised = advised_anomalies(fields)
-    if advised is None:
+    if advised is None and not _is_dated_record(fields):
         return prepared, fields, []
-    word, reason = advised
+    word, reason = advised or ("mean", "it is a record with dates")
     how = dataclasses.replace(layout.preparation, anomalies=word)
     return *how.learned(raw, layout.dims), [f"anomalies {word}, because {reason}"]
+
+
+def _is_dated_record(fields: xr.DataArray) -> bool:
+    """Whether this is one record of nature, whose mean no modes represent."""
+    return fields.sizes["path"] == 1 and " since " in str(fields["time"].attrs.get("units", ""))
 
 
 def _dataset(data: Any) -> xr.Dataset:

@@ -285,7 +285,7 @@ def _space_dims(fields: Any) -> tuple[str, ...]:
     if dims != ("point",):
         return dims
     along = {str(k): v for k, v in fields.coords.items() if v.dims == dims and k != "point"}
-    for usual in (("lat", "lon"), ("x", "y", "z")):  # beside names and numbers of stations
+    for usual in (("lat", "lon"), ("x", "y", "z")):  # next to names and numbers of stations
         if set(usual[:2]) <= set(along):
             return tuple(k for k in along if k in usual)
     return tuple(k for k, v in along.items() if v.dtype.kind in "iuf")

@@ -342,7 +342,7 @@ def sentence_of(
 def _by_scores(
     names: tuple[str, ...], scores: xr.Dataset, laws: list[Law], level: float
 ) -> tuple[int, str]:
-    """The best by the first score, or the simplest law that no score tells from it."""
+    """The best by the first score, or the simplest law that no score distinguishes from it."""
     score = str(scores["score"].values[0])
     best = int(np.flatnonzero(scores["difference"].values[0, :, 0] == 0)[0])
     others = [law for law in range(len(names)) if law != best]

@@ -369,7 +369,7 @@ def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> di
     if " since " in str(clock.get("units", "")):
         values, attrs = to_dates(values, clock), {}
     return {
-        "origin": ("origin", values[last], {"long_name": "last time seen", **attrs}),
+        "origin": ("origin", values[last], {"long_name": "last time observed", **attrs}),
         "valid_time": (("lead", "origin"), values[valid], {"long_name": "time forecast", **attrs}),
     }
 
@@ -379,7 +379,7 @@ def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> di
 
 ORIGINS = ("expanding", "rolling")
 RIVALS = (*SIMPLE, INVERSE)
-#: Names of spatial dims that are tried where no domain tells them.
+#: Names of spatial dims that are tried where no domain gives them.
 KNOWN_DIMS = (("lat", "lon"), ("x", "y"), ("x",))
 
 
@@ -506,11 +506,10 @@ def _fields(
     """Canonical fields, reduced but not yet prepared, and their spatial dims."""
     if prepare is not None and prepare.anomalies == "lead":
         raise InputError(
-            "prepare",
-            expected="a climatology that later times share",
-            got="anomalies='lead'",
-            fix="forecasts from many starts are judged by starts: fit some of them, and pass the "
-            "others to spdelaw evaluate, in Python sl.evaluate(law, others)",
+            "anomalies",
+            expected="a climatology of dates: hindcasts have no later times to forecast",
+            got="'lead'",
+            fix="score hindcasts by verify, or fit a law to some starts and evaluate it on others",
         )
     unit = None if prepare is None else prepare.time_unit
     reduced = data if prepare is None else prepare.reduce(data)
@@ -531,8 +530,8 @@ def _fields(
 def _plan(n: int, start: int, leads: tuple[int, ...], refits: int, most: int, origins: str) -> Plan:
     end = n - leads[-1]
     if end < start:
-        expected = f"at most {n - start}, of {n} times of which the first {start} are learned from"
-        fix = "ask for shorter leads, or start earlier: first=0.4"
+        expected = f"at most {n - start}, as {start} of the {n} times are training data"
+        fix = "pass shorter leads, or start earlier: first=0.4"
         raise InputError("leads", expected=expected, got=str(leads[-1]), fix=fix)
     rows = np.unique(np.linspace(start, end, min(most, end - start + 1)).round().astype(int))
     fits = np.unique(np.linspace(0, len(rows), min(refits, len(rows)), endpoint=False).astype(int))

@@ -84,7 +84,7 @@ class Trial(NamedTuple):
 
     @property
     def quick(self) -> Trial:
-        """The same with words that need no test: one long record that is in its stride."""
+        """The same with words that need no test: one long stationary record."""
         words = {"initial": "stationary", "nuisance": 0, **self.settings}
         if self.prepare is not None and self.prepare.anomalies:
             words = {"mean": "zero", **words}
@@ -306,7 +306,7 @@ MODE_COUNTS = (1, 2, 3, 5, 8, 12, 20)
 MOST_DENSE = 12
 #: Relative difference of two scores below which they are the same.
 SAME_SCORE = 0.002
-#: Relative difference of two scores that few origins cannot tell from chance.
+#: Relative difference of two scores that few origins cannot distinguish from chance.
 CLOSE_SCORE = 0.01
 #: Share of the first past that is forecast, and times per mode, at least.
 HELD_OUT, TIMES_PER_MODE = 0.25, 4
@@ -320,9 +320,8 @@ def candidates(
     """Laws to choose from: every source of modes with every number of modes and coupling.
 
     Modes of a domain have a diagonal drift unless ``drift`` is given; patterns of the data are
-    tried alone and with a dense drift, by which they turn into one another. Where patterns are
-    tried, costly tests are left out: records count as stationary, and anomalies as without
-    mean.
+    tried with a diagonal and with a dense drift. Where patterns are tried, costly tests are left
+    out: records count as stationary, and anomalies have no mean.
     """
     given, counts = trial.settings.get("drift"), _mode_counts(n_modes, past)
     if PATTERNS in sources:
@@ -384,7 +383,7 @@ def _close_to_best(scores: dict[int, float], margin: float) -> list[int]:
 def _score_again(
     past: xr.DataArray, tried: list[Trial], close: list[int], leads: tuple[int, ...], plan: Plan
 ) -> dict[int, float]:
-    """Scores from more origins of laws that fewer could not tell apart."""
+    """Scores from more origins of laws that fewer could not distinguish."""
     more = _inner_plan(past.sizes["time"], leads, MORE_ORIGINS)
     if len(close) < 2 or len(more.origins) == len(plan.origins):
         return {}

@@ -74,7 +74,7 @@ def last_observed(history: Array) -> tuple[Array, Array]:
 
 def _deviation(errors: Array) -> Array:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a point that no pair of times tells about
+        warnings.simplefilter("ignore", RuntimeWarning)  # a point without a pair of times
         return np.sqrt(np.nanmean(errors**2, axis=(0, 1)))
 
 
@@ -140,7 +140,7 @@ def amplitudes(values: Array, patterns: Array, noise: Array) -> Array:
     """Amplitudes of patterns (M, k) in values (P, T, M); gaps count as what they are.
 
     Where a row has gaps, least squares with the prior variance of each amplitude, without which
-    a few points could ask for any amplitude.
+    a few points could give any amplitude.
     """
     out = np.where(np.isnan(values), 0.0, values) @ patterns
     gram = patterns.T @ patterns

@@ -26,7 +26,7 @@ from spdelaw.evaluation.tasks import (
 )
 from spdelaw.law.law import Law
 from spdelaw.law.lazy import in_parts
-from spdelaw.law.observations import less_response
+from spdelaw.law.observations import for_training_data, less_response
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 
@@ -203,6 +203,7 @@ def evaluate(
         observed = observed.paths(slice(max_paths))
     observed = _data_to_score(law, observed)
     on_training_data = is_training(law, observed.at_observed_times())
+    law = for_training_data(law) if on_training_data else law
     observed = less_response(law, observed)
     scored = observed.at_observed_times()
     distance = None if truth is None else law_distance(law, truth)

@@ -66,7 +66,7 @@ def gaussian_crps(mean: Array, std: Array, truth: Array) -> Array:
 class Prediction(NamedTuple):
     """Mean and standard deviation of values, noise included, by a law or a rival.
 
-    ``std_field`` is that of the field without noise, which rivals do not tell from noise.
+    ``std_field`` is that of the field without noise, which rivals do not separate from noise.
     """
 
     mean: Array

@@ -193,8 +193,9 @@ def _issued(forecasts: Any, variable: str | None) -> Issued:
     members = [values[which == i] for i in range(which.max() + 1)]
     size = min(map(len, members))
     if size < 2:
-        expected, got = "mean and std, or members of an ensemble", f"{size} forecast of each start"
-        fix = "pass what law.forecast(...) returns"
+        expected = "mean and std, or members of an ensemble"
+        got = "one value per time" if starts is None else "one forecast of each start, no spread"
+        fix = "forecasts come first, observations second"
         raise DataError("forecasts", expected=expected, got=got, fix=fix)
     mean = np.stack([one.mean(0) for one in members])
     std = np.sqrt(1.0 + 1.0 / size) * np.stack([one.std(0, ddof=1) for one in members])

@@ -418,7 +418,7 @@ def _far_mean_message(estimate: Estimate, observed: Observed) -> str | None:
         return None
     return (
         f"the mean is {ratio:.2g} times the largest value: the data relax towards it and do not "
-        "reach it, or they have a trend; take it off (--detrend, in Python "
+        "reach it, or they have a trend; subtract it (--detrend, in Python "
         "sl.Preparation(detrend=True))"
     )
 

@@ -141,7 +141,7 @@ def _check_name(name: str, engine: Any) -> None:
     if name in DEFAULTS:
         return
     if name in ADAPTER:
-        expected = "labelled fields, which know it"
+        expected = "labelled fields, which contain it"
         fix = "convert the data first: sl.as_fields(data, ...)"
         raise InputError(name, expected=expected, got=f"the keyword {name}", fix=fix)
     if name == "terms" and engine == "exact":  # they choose their engine, as in a fit

@@ -148,14 +148,12 @@ def determined_rows(block: Block) -> Array:
     """Rows that determine every mode about as well as most rows of their path do; (T, B)."""
     gram = block.diagonal
     shape = block.estimate[:, 0].shape
-    if not (gram > 0).any():
-        return np.zeros(shape, bool)
-    # Rows and modes of one path alone: the gaps of other paths must not matter.
-    ordered = np.sort(np.where(gram > 0, gram, np.inf).reshape(-1, gram.shape[-1]), axis=0)
-    count = np.maximum((gram > 0).sum((0, 1)), 1)
-    path = np.arange(gram.shape[-1])
-    median = 0.5 * (ordered[(count - 1) // 2, path] + ordered[count // 2, path])
-    return np.broadcast_to((gram > 0.2 * median).all(1), shape)
+    # Mode by mode, as a grid may hold one far better than another; path by path, as the gaps of
+    # other paths must not matter.
+    ordered = np.sort(np.where(gram > 0, gram, np.inf), axis=0)
+    count = np.maximum((gram > 0).sum(0, keepdims=True), 1)
+    middle = (np.take_along_axis(ordered, i, axis=0) for i in ((count - 1) // 2, count // 2))
+    return np.broadcast_to((gram > 0.1 * sum(middle)).all(1), shape)
 
 
 def mean_gram(collapsed: Collapsed) -> Array:

@@ -527,7 +527,7 @@ class Rotating(AbstractCoordinates):
 
     @functools.cached_property
     def _units(self) -> Array:
-        """One or two entries per coordinate: decay on the diagonal, frequencies beside it."""
+        """One or two entries per coordinate: decay on the diagonal, frequencies next to it."""
         out = np.zeros((self.n_modes, self.n_modes, len(self.names)))
         for i, group in enumerate(self.groups):
             out[group, group, i] = 1.0

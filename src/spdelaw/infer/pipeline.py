@@ -220,7 +220,8 @@ def fit(
         n_modes: modes to report, or "auto" to choose by BIC.
         model: `spdelaw.Model`, the assumptions; its options can also be passed as keywords.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
-        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output.
+        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output;
+            where neither this nor a domain is stated, anomalies are chosen by the values.
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
@@ -249,6 +250,8 @@ def fit(
     executor = as_executor(executor)
     record, raw, model, mean = _observe_source(source, engine, model, bootstrap, executor)
     observed = raw if mean is None else raw.less(mean)
+    if model.mean == "auto" and observed.prepared is not None and observed.prepared.how.anomalies:
+        model = dataclasses.replace(model, mean="zero")  # the climatology has it
     by_value = observed.std is not None and model.noise_word == "auto"
     if by_value:
         _check_value_noise(engine, bootstrap)
@@ -561,7 +564,7 @@ def _with_clock_and_preparation(law: Law, observed: Observed) -> Law:
         return law
     law = law.with_info(preparation=prepared.how.in_words())
     if prepared.how.is_affine:
-        note = "climatology, trend and scale are treated as known: no interval includes their error"
+        note = "climatology, trend and scale are treated as known in the intervals of parameters"
         law = law.with_info(warnings=[*law.info.get("warnings", []), note])
     return dataclasses.replace(law, preparation=prepared)
 

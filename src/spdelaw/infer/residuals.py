@@ -64,7 +64,8 @@ def with_residual(law: Law, observed: Observed, model: Model) -> Law:
 #
 #     f(lead) = mean of  error^2 / variance
 #
-# is clearly not one, forecasts of values have f times the variance.
+# is clearly not one, forecasts of values have f times the variance. The climatology of the data
+# fits them better than later times: its leverage widens the bands at all leads.
 
 
 #: Fewest and most windows, rows of history in each, and values that more than the fewest may have.
@@ -76,21 +77,56 @@ CERTAIN_SHARE = 1e-8
 #: Logarithm of a factor that matters, above one and below it, where errors within the data that a
 #: law was learned from are smaller than later ones; standard errors that make it clear.
 LEAST_LOG_FACTOR, LEAST_LOG_SHARE, CLEAR_STANDARD_ERRORS = 0.2, 0.7, 4.0
+#: Largest leverage of a value on its climatology, on average, that widens the bands further.
+LARGEST_LEVERAGE = 0.5
 
 
 def with_forecast_spread(law: Law, observed: Observed) -> Law:
     """The law with factors of the variance of its forecasts by lead, where these are needed."""
+    climate, by_lead = _climatology_factor(observed), _factors_by_lead(law, observed)
+    if by_lead is None and climate == 1.0:
+        return law
+    notes, ahead, factor = list(law.info.get("warnings", [])), np.array([observed.step]), np.ones(1)
+    if by_lead is not None:
+        ahead, factor = by_lead
+        notes.append(
+            f"forecast errors within the record are {np.sqrt(factor.min()):.2g} to "
+            f"{np.sqrt(factor.max()):.2g} times as large as the law predicts, most at a lead of "
+            f"{ahead[factor.argmax()]:.3g}: forecast bands are scaled accordingly"
+        )
+    spread = {"leads": ahead.tolist(), "factors": factor.tolist(), "climatology": climate}
+    return law.with_info(forecast_spread=spread, warnings=notes)
+
+
+def _climatology_factor(observed: Observed) -> float:
+    """Mean square of the anomalies of a later time, relative to that of the data.
+
+    A climatology of K numbers for n values of a point has leverages of ``h = K / n`` on average:
+    of independent values with the variance s^2 the anomalies of the data have ``(1 - h) s^2``,
+    those of a later time ``(1 + h) s^2``.
+    """
+    prepared = observed.prepared
+    if prepared is None or not (prepared.how.anomalies or prepared.how.detrend):
+        return 1.0
+    n_paths, n_times = observed.values.shape[:2]
+    share = 1.0 if observed.survey is None else 1.0 - observed.survey.missing / observed.survey.size
+    h = min(len(prepared.coefficients) / max(n_paths * n_times * share, 1.0), LARGEST_LEVERAGE)
+    return float((1.0 + h) / (1.0 - h))
+
+
+def _factors_by_lead(law: Law, observed: Observed) -> tuple[Array, Array] | None:
+    """Leads, and ``f(lead)`` where it is clearly not one; None where no lead has such a factor."""
     n_times = observed.times.shape[-1]
     leads = 2 ** np.arange(int(np.log2(max(min(LONGEST_SHARE * n_times, LONGEST), 1))) + 1)
     dynamics = law.dynamics
     if not isinstance(dynamics, Linear) or dynamics.season is not None or observed.is_lazy:
-        return law
+        return None
     n_starts = n_times - HISTORY - leads[-1] + 1
     if n_starts < FEWEST_WINDOWS:
-        return law
+        return None
     stationary = operators.stationary_covariance(dynamics.drift, dynamics.noise)
     if not (np.isfinite(stationary).all() and (operators.diagonal(stationary) > 0).all()):
-        return law
+        return None
     observed = observed.paths(slice(None, None, -(-observed.n_paths // MOST_WINDOWS)))
     n_all = observed.n_paths * n_starts
     window = (HISTORY + len(leads)) * len(observed.points)
@@ -125,18 +161,9 @@ def with_forecast_spread(law: Law, observed: Observed) -> Law:
     log, clear = np.log(factor), CLEAR_STANDARD_ERRORS * error
     is_wide = -log > np.maximum(clear, LEAST_LOG_SHARE)
     if not (is_wide | (log > np.maximum(clear, LEAST_LOG_FACTOR))).any():
-        return law
+        return None
     ahead = np.median(clocks[:, HISTORY:] - clocks[:, HISTORY - 1 : HISTORY], axis=0)
-    factor = np.where(is_wide, factor, np.maximum(factor, 1.0))
-    note = (
-        f"forecast errors within the record are {np.sqrt(factor.min()):.2g} to "
-        f"{np.sqrt(factor.max()):.2g} times as large as the law predicts, most at a lead of "
-        f"{ahead[factor.argmax()]:.3g}: forecast bands are scaled accordingly"
-    )
-    return law.with_info(
-        forecast_spread={"leads": ahead.tolist(), "factors": factor.tolist()},
-        warnings=[*law.info.get("warnings", []), note],
-    )
+    return ahead, np.where(is_wide, factor, np.maximum(factor, 1.0))
 
 
 def _tested(n_paths: int, n_times: int, n_points: int) -> tuple[int, int]:
@@ -162,12 +189,12 @@ def memory_test(residuals: Array) -> dict[str, float | bool]:
 
     Of a residual that is white in time the sums s_t are uncorrelated, also for correlated points.
     """
-    count = np.maximum(np.isfinite(residuals).sum((0, 1)), 1)
-    scale = np.nansum(residuals**2, axis=(0, 1)) / count
-    r = residuals / np.sqrt(np.where(scale > 0, scale, np.nan))
-    products = r[:, 1:] * r[:, :-1]
-    is_pair = np.isfinite(products)
-    sums = np.where(is_pair, products, 0.0).sum(-1)[is_pair.any(-1)]
+    is_observed = np.isfinite(residuals)
+    r = np.where(is_observed, residuals, 0.0)
+    square = np.einsum("ptm,ptm->m", r, r) / np.maximum(is_observed.sum((0, 1)), 1)
+    r *= np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    is_pair = is_observed[:, 1:] & is_observed[:, :-1] & (square > 0)
+    sums = np.einsum("ptm,ptm->pt", r[:, 1:], r[:, :-1])[is_pair.any(-1)]
     n, pairs = len(sums), int(is_pair.sum())
     correlation = float(sums.sum() / pairs) if pairs else 0.0
     spread = float(sums.std(ddof=1)) if n > 1 else 0.0

@@ -121,17 +121,8 @@ def to_clock(law: Law, times: Any) -> Any:
         raise InputError("times", expected="times", got="a Dataset", fix="pass dataset['time']")
     values = np.asarray(times)
     dated = " since " in str(clock.get("units", ""))
-    if dated and values.dtype.kind in "UT":  # such as "2011-03-15"
-        times = _parse_dates(values)
-    return from_dates(times, clock) if has_dates(times) else times
-
-
-def _parse_dates(texts: np.ndarray) -> np.ndarray:
-    try:
-        return texts.astype("datetime64[ns]")
-    except ValueError as error:
-        expected, fix = "dates such as 2011-03-15, or numbers", 'pass times=["2011-03-15"]'
-        raise InputError("times", expected=expected, got=repr(texts.flat[0]), fix=fix) from error
+    is_text = dated and values.dtype.kind in "UT"  # such as "2011-03-15"
+    return from_dates(values, clock) if is_text or has_dates(times) else times
 
 
 def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None) -> Any:
@@ -142,7 +133,7 @@ def forecast_times(law: Law, fields: xr.DataArray, times: Any, steps: int | None
     if (times is None) == (steps is None):
         got = "neither" if times is None else "both"
         fix = "pass steps=6, or at= with the dates or numbers you want"
-        raise InputError("at", expected="either at or steps", got=got, fix=fix)
+        raise InputError("at", expected="either times or steps", got=got, fix=fix)
     clock = law.info.get("time", {})
     if steps is None:
         dated = " since " in str(clock.get("units", ""))
@@ -514,12 +505,22 @@ def times_ahead(has_values: Array, clock: Array, times: Any) -> Array:
 def spread_factors(law: Law, ahead: Array) -> Array | float:
     """Factors of the variance of values by the time since the last observed one; (P, T, 1).
 
-    The law has them by lead where its forecasts of its data had other errors than their variance.
+    The law has them by lead where its forecasts of its data had other errors than their variance,
+    and one at all leads for the climatology, which fits its data better than later times.
     """
     spread = law.info.get("forecast_spread")
     if spread is None:
         return 1.0
-    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *spread["factors"]])[..., None]
+    factors = spread.get("climatology", 1.0) * np.asarray(spread["factors"])
+    return np.interp(ahead, [0.0, *spread["leads"]], [1.0, *factors])[..., None]
+
+
+def for_training_data(law: Law) -> Law:
+    """The law for forecasts within its data, whose anomalies are those of their own climatology."""
+    spread = law.info.get("forecast_spread")
+    if spread is None:
+        return law
+    return law.with_info(forecast_spread={**spread, "climatology": 1.0})
 
 
 class ErrorsByMean(NamedTuple):
@@ -530,6 +531,9 @@ class ErrorsByMean(NamedTuple):
     each of its factors, so that errors by x grow from the second order of h on:
 
         Phi (1 - F) C^(1/2),    Phi (1 - F - h Lambda F) S Cov(x)^(1/2),    F = e^(-Lambda h).
+
+    The second is an expansion in small errors of x. In modes whose rates the data do not determine
+    it is limited to the size of the first.
 
     Attributes:
         by_lead: both side by side, (lead, M, N + free).
@@ -556,7 +560,7 @@ class ErrorsByMean(NamedTuple):
         if "mean_slopes" in table:
             follows = table["mean_slopes"].values @ coordinate_root(table["covariance"].values)
             by_others = (left - leads[:, None, None] * drift @ factor) @ follows
-            by_mean = np.concatenate([by_mean, by_others], -1)
+            by_mean = np.concatenate([by_mean, _no_larger(by_others, by_mean)], -1)
         return cls(basis @ by_mean, which.reshape(ahead.shape))
 
     @property
@@ -568,6 +572,13 @@ class ErrorsByMean(NamedTuple):
         """One error of the mean in all forecasts; (P, T, M)."""
         z = generator.standard_normal(self.by_lead.shape[-1])
         return np.asarray((self.by_lead @ z)[self.which])
+
+
+def _no_larger(errors: Array, than: Array) -> Array:
+    """Errors (..., N, K) of each mode, scaled where their variance exceeds that of others."""
+    sizes = (np.linalg.norm(columns, axis=-1, keepdims=True) for columns in (errors, than))
+    size, largest = sizes
+    return errors * np.minimum(1.0, largest / np.where(size > 0, size, 1.0))
 
 
 def moments_dataset(

@@ -154,17 +154,22 @@ def with_units(
         time: unit of time, or empty.
         state_noise: kind of the noise; that of W has another unit where the field multiplies it.
     """
-    out, powers = parameters.copy(), UNIT_POWERS
+    units, powers = dict[str, str](), UNIT_POWERS
     if state_noise in NOISE_POWERS:
         powers = powers | {"noise_variance": (NOISE_POWERS[state_noise], -1)}
-    for name in out.data_vars.keys() & UNIT_POWERS.keys():
+    for name in parameters.variables.keys() & UNIT_POWERS.keys():
         of_field, of_time = powers[str(name)]
         if (of_field and not field) or (of_time and not time):
             continue
         power = "" if of_field < 2 else "^2"
         unit = field if field.isalpha() or not power else f"({field})"
         text = "1" if not of_field or field == "1" else f"{unit}{power}"
-        out[name].attrs["units"] = f"{text}/{time}" if of_time else text
+        units[str(name)] = f"{text}/{time}" if of_time else text
+    if all(parameters.variables[name].attrs.get("units") == text for name, text in units.items()):
+        return parameters
+    out = parameters.copy()
+    for name, text in units.items():
+        out[name].attrs["units"] = text
     return out
 
 

@@ -8,8 +8,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
-from spdelaw.processes.state_noise import AbstractStateNoise
+from spdelaw.processes.lifted import Lift, exponential_slopes, lift
+from spdelaw.processes.state_noise import AbstractStateNoise, second_moment
 from spdelaw.processes.terms import Means, Polynomial, Reaction, derivative
 
 # ---------- Exponential Runge-Kutta steps for ``U' = -rate U + N(U)`` with a diagonal, stiff rate
@@ -116,7 +118,8 @@ def combine(w: Weights, stage: int, start: Array, slopes: list[Array]) -> Array:
 # means are exact for polynomials, and both moments where drift and noise are linear. All three are
 # ``U' = -rate U + N(U)`` with diagonal rates
 # ``lambda_i``, ``lambda_i + lambda_j`` and ``lambda_j``: one exponential Runge-Kutta step of order
-# 4 advances them together (`_exponential`); `_closure_gradient` has its exact gradients.
+# 4 advances them together; `pull_back` has its exact gradients. Where drift and noise are linear in
+# the state, and the step is one for all states, the moments are exact (`spdelaw.processes.lifted`).
 #
 # Arrays have a batch of states first: m (B, N), P and C (B, N, N).
 
@@ -155,6 +158,39 @@ class Closure:
     state_noise: AbstractStateNoise | None = None
     offset: float = 0.0
     _rules_by_step: dict[float, Rules] = dataclasses.field(default_factory=dict, init=False)
+    _flows: dict[Any, Array] = dataclasses.field(default_factory=dict, init=False)
+
+    @property
+    def lift(self) -> Lift | None:
+        """The generator of the first two moments, where these are linear."""
+        return lift(self.reaction, self.state_noise)
+
+    @property
+    def generator(self) -> Array:
+        """G of the lifted moments, ``z' = G z``."""
+        numbers = self.rates, self.noise, self.coefficients, self.offset
+        return self.lift.generator(*numbers)  # type: ignore[union-attr]
+
+    def flow(self, dt: float) -> Array:
+        """``e^(G dt)``."""
+        if dt not in self._flows:
+            self._flows[dt] = scipy.linalg.expm(dt * self.generator)
+        return self._flows[dt]
+
+    def flow_slopes(self, dt: float, directions: Array | None = None) -> Array:
+        """Derivatives of the flow by the parameters, or along directions of them, (K, k).
+
+        Parameters are the rates, the noise, the coefficients and the offset, one after the other.
+        """
+        if directions is None and (dt, "slopes") in self._flows:
+            return self._flows[dt, "slopes"]
+        slopes = self.lift.slopes(self.noise, self.offset)  # type: ignore[union-attr]
+        if directions is not None:
+            slopes = np.tensordot(directions, slopes, (0, 0))
+        out = exponential_slopes(dt * self.generator, dt * slopes, len(self.rates))
+        if directions is None:
+            self._flows[dt, "slopes"] = out
+        return out
 
     @functools.cached_property
     def total(self) -> Polynomial:
@@ -208,7 +244,15 @@ class SubStep(NamedTuple):
     stages: list[Stage]
 
 
-Tape = list[SubStep]
+class LiftedStep(NamedTuple):
+    """A step by the exact flow: where it started, and the mean at its end."""
+
+    dt: float
+    start: State
+    mean: Array
+
+
+Tape = list[SubStep] | LiftedStep
 
 
 def advance(
@@ -228,9 +272,11 @@ def advance(
     Returns:
         The moments, and what `pull_back` needs.
     """
-    rules = closure.rules(np.asarray(dt, float) / n_steps)
     state: State = (mean, covariance, covariance if cross else None)
-    tape: Tape = []
+    if closure.lift is not None and np.ndim(dt) == 0:
+        return _lifted_step(closure, closure.lift, state, float(dt))
+    rules = closure.rules(np.asarray(dt, float) / n_steps)
+    tape: list[SubStep] = []
     for _ in range(n_steps):
         step = SubStep(rules, state, ([], [], []), [])
         for i in range(STAGES):
@@ -242,6 +288,17 @@ def advance(
         tape.append(step)
     m, p, c = state
     return Moments(m, np.zeros((*m.shape, m.shape[1])) if p is None else p, c), tape
+
+
+def _lifted_step(
+    closure: Closure, lifted: Lift, start: State, dt: float
+) -> tuple[Moments, LiftedStep]:
+    """Exact moments after ``dt``."""
+    flow, (m, p, c) = closure.flow(dt), start
+    mean, second = lifted.unpack(lifted.pack(m, second_moment(m, p)) @ flow.T)
+    turn = flow[1 : lifted.n_modes + 1, 1 : lifted.n_modes + 1]
+    end = Moments(mean, second - second_moment(mean, None), None if c is None else c @ turn.T)
+    return end, LiftedStep(dt, start, mean)
 
 
 def state_at(step: SubStep, stage: int) -> State:
@@ -324,6 +381,8 @@ def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
         tape: its second result.
         by: gradient by mean, covariance (symmetric) and, where there is one, cross-covariance.
     """
+    if isinstance(tape, LiftedStep):
+        return _pull_lifted(closure, tape, by)
     n_batch, n = by.mean.shape
     numbers = Pulled(
         by.mean,
@@ -339,6 +398,25 @@ def pull_back(closure: Closure, tape: Tape, by: Moments) -> Pulled:
     if c is not None:  # the cross-covariance starts as the covariance
         p = p + 0.5 * (c + c.transpose(0, 2, 1))
     return numbers._replace(mean=m, covariance=p)
+
+
+def _pull_lifted(closure: Closure, step: LiftedStep, by: Moments) -> Pulled:
+    """Gradients through ``z(dt) = e^(G dt) z``, with ``P = M - m m'`` at both ends."""
+    lifted: Any = closure.lift
+    flow, slopes, (m, p, c) = closure.flow(step.dt), closure.flow_slopes(step.dt), step.start
+    n, among = lifted.n_modes, slice(1, lifted.n_modes + 1)
+    by_mean = by.mean - 2.0 * (by.covariance @ step.mean[..., None])[..., 0]
+    by_end = lifted.pack(by_mean, by.covariance, 0.0)
+    by_number = ((lifted.pack(m, second_moment(m, p)) @ slopes.swapaxes(1, 2)) * by_end).sum(2).T
+    by_mean, by_covariance = lifted.unpack(by_end @ flow)
+    by_mean = by_mean + 2.0 * (by_covariance @ m[..., None])[..., 0]
+    if by.cross is not None and c is not None:  # ``C = P F'``, from ``C = P``
+        turned = by.cross @ flow[among, among]
+        by_covariance = by_covariance + 0.5 * (turned + turned.swapaxes(1, 2))
+        by_number = by_number + np.einsum("bki,bkj,cij->bc", by.cross, c, slopes[:, among, among])
+    ends = np.cumsum([n, len(closure.noise), len(closure.coefficients)])
+    rate, noise, coefficient, offset = np.split(by_number, ends, axis=1)
+    return Pulled(by_mean, by_covariance, rate, noise, coefficient, offset[:, 0])
 
 
 def _pull_step(closure: Closure, step: SubStep, by: Moments, numbers: Pulled) -> Moments:

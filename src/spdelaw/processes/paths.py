@@ -492,7 +492,7 @@ def _check_target(out: Path) -> None:
         raise FileError("out", expected=expected, got=str(out), fix="out='paths.zarr'")
     if out.exists():
         fix = "remove it or choose another name"
-        raise FileError("out", expected="a name that is free", got=f"{out} exists", fix=fix)
+        raise FileError("out", expected="a new name", got=f"{out} exists", fix=fix)
     if not out.parent.is_dir():
         fix = "create the folder first"
         raise FileError("out", expected="an existing folder", got=str(out.parent), fix=fix)

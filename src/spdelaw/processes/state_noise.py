@@ -59,6 +59,12 @@ class PulledRate(NamedTuple):
     offset: Array
 
 
+def second_moment(mean: Array, covariance: Array | None) -> Array:
+    """``m m' + P``; None is a covariance of zero."""
+    square = mean[..., :, None] * mean[..., None, :]
+    return square if covariance is None else square + covariance
+
+
 class AbstractStateNoise(abc.ABC):
     """Noise whose amplitude depends on the state; q and gamma are passed to its verbs."""
 
@@ -103,6 +109,11 @@ class AbstractStateNoise(abc.ABC):
         """``b_l``, (L, N), which gamma multiplies."""
         return np.zeros(self.operators.shape[:2])
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the noise is linear in the state, so that moments close."""
+        return True
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PointwiseNoise(AbstractStateNoise):
@@ -126,18 +137,18 @@ class PointwiseNoise(AbstractStateNoise):
         """One per mode of W."""
         return self.modes.shape[1]
 
-    def _second_moment(self, offset: float, mean: Array, covariance: Array | None) -> Array:
+    def _at_points(self, offset: float, mean: Array, covariance: Array | None) -> Array:
+        """``S_ij``."""
         h = self.modes
-        u = mean @ h.T + offset
-        s = u[:, :, None] * u[:, None, :]
-        return s if covariance is None else s + h @ covariance @ h.T
+        spread = None if covariance is None else h @ covariance @ h.T
+        return second_moment(mean @ h.T + offset, spread)
 
     def _correlation(self, q: Array) -> Array:
         return (self.modes * q) @ self.modes.T
 
     def rate(self, q: Array, offset: float, mean: Array, covariance: Array | None) -> Array:
         """``A' (S o C) A``."""
-        s = self._second_moment(offset, mean, covariance) * self._correlation(q)
+        s = self._at_points(offset, mean, covariance) * self._correlation(q)
         return np.asarray(self.analysis.T @ s @ self.analysis)
 
     def pull_back(
@@ -146,7 +157,7 @@ class PointwiseNoise(AbstractStateNoise):
         """With ``G = A Q* A'``: ``S* = G o C`` and ``q_l* = h_l' (S o G) h_l``."""
         h, a = self.modes, self.analysis
         g = a @ by @ a.T
-        s = self._second_moment(offset, mean, covariance)
+        s = self._at_points(offset, mean, covariance)
         by_noise = (((s * g) @ h) * h).sum(1)
         g *= self._correlation(q)
         by_field = 2.0 * (g @ (mean @ h.T + offset)[..., None])[..., 0]
@@ -220,6 +231,11 @@ class SquareRootNoise(PointwiseNoise):
         return 0.0
 
     @property
+    def is_linear(self) -> bool:
+        """A square root is not."""
+        return False
+
+    @property
     def operators(self) -> Array:
         """Refused: a square root is not linear."""
         raise self._no_operators()
@@ -253,14 +269,14 @@ class OperatorNoise(AbstractStateNoise):
 
     def rate(self, q: Array, offset: float, mean: Array, covariance: Array | None) -> Array:
         """``sum_l q_l B_l M B_l'``."""
-        b, second = self.matrices, _second_moment(mean, covariance)
+        b, second = self.matrices, second_moment(mean, covariance)
         return np.asarray(np.einsum("l,lij,bjk,lmk->bim", q, b, second, b, optimize=True))
 
     def pull_back(
         self, q: Array, offset: float, mean: Array, covariance: Array | None, by: Array
     ) -> PulledRate:
         """``M* = sum_l q_l B_l' Q* B_l``."""
-        b, second = self.matrices, _second_moment(mean, covariance)
+        b, second = self.matrices, second_moment(mean, covariance)
         each = np.einsum("lij,bim,lmk->bljk", b, by, b, optimize=True)
         by_second = np.einsum("l,bljk->bjk", q, each)
         by_mean = 2.0 * np.einsum("bjk,bk->bj", by_second, mean)
@@ -284,11 +300,6 @@ class OperatorNoise(AbstractStateNoise):
         """Largest eigenvalue of ``sum_l q_l B_l' B_l``."""
         rate = np.einsum("l,lji,ljk->ik", q, self.matrices, self.matrices, optimize=True)
         return float(np.linalg.eigvalsh(rate)[-1])
-
-
-def _second_moment(mean: Array, covariance: Array | None) -> Array:
-    second = mean[:, :, None] * mean[:, None, :]
-    return second if covariance is None else second + covariance
 
 
 @functools.lru_cache(maxsize=16)

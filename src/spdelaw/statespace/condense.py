@@ -37,7 +37,7 @@ def condensed(observed: Observed, *n_modes: int) -> Observed:
     into memory, such paths are surveyed alone: `collapse_pieces` decouples their modes then.
 
     Args:
-        observed: lazy, or in the memory of this process beside a cluster.
+        observed: lazy, or in the memory of this process if there is a cluster.
         n_modes: numbers of modes to collapse onto.
     """
     pieces, executor = observed.pieces(), observed.executor

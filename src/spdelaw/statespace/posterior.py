@@ -23,7 +23,7 @@ from spdelaw.statespace.chain import (
 
 # ---------- Machine code by numba
 #
-# Numba keeps what it compiled on disk: beside the byte code of the module, or in the user's own
+# Numba keeps what it compiled on disk: next to the byte code of the module, or in the user's own
 # cache folder where that one cannot be written (``NUMBA_CACHE_DIR`` names another). Only the first
 # use on a machine waits for the compiler, some seconds; data too small to earn that wait back
 # within a fit stay with NumPy, which gives the same answers.
@@ -472,7 +472,7 @@ def _solve_by_elimination(gram: Array, vector: Array, prior: Prior) -> Solved:
 def _gram_trace(post: Posterior, prior: Prior, n_paths: int) -> float:
     """``sum_t tr(G_t Cov_t)`` over all paths, without G and in the units of the prior.
 
-    Precision times covariance is the identity, of trace N T; the remainder beside G is the prior's
+    Precision times covariance is the identity, of trace N T; the remainder without G is the prior's
     share, ``tr(K Cov) - 2 tr(D Cov(c_t, c_{t+1}))``.
     """
     size, (before, cross, after) = n_paths * len(post.mean) * len(prior.mean), post.spread

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spdelaw.processes.closure import Closure, Moments, Tape, advance, pull_back
 from spdelaw.processes.linear import distinct_steps
+from spdelaw.processes.state_noise import second_moment
 from spdelaw.statespace.filter import Scores
 
 # ---------- Likelihood and score of completely observed coefficients
@@ -33,6 +34,8 @@ Array = np.ndarray
 
 #: Transitions that are worked on together; their matrices should stay in cache.
 BATCH_TRANSITIONS = 128
+#: Lengths of steps up to which each is worked on by itself.
+FEW_STEPS = 8
 #: Triangles that are inverted as they are.
 SMALL_TRIANGLE = 8
 
@@ -69,6 +72,11 @@ class Transitions(NamedTuple):
         return self.take(np.sort(chosen))
 
 
+def has_few_steps(data: Transitions) -> bool:
+    """Whether steps have few lengths, so that it pays to prepare each of them."""
+    return len(distinct_steps(data.dt)[0]) <= FEW_STEPS
+
+
 def transitions(coefficients: Array, times: Array) -> Transitions:
     """Pairs from coefficients (P, T, N) at times (T,) or (P, T); rows with NaN break a pair."""
     n_paths, n_times = coefficients.shape[:2]
@@ -94,6 +102,54 @@ def closure_scores(closure: Closure, data: Transitions, n_steps: int) -> Scores:
     return Scores(value, by_number | {"noise_offset": offset})
 
 
+def linear_scores(
+    closure: Closure, data: Transitions, directions: Array
+) -> tuple[Array, Array, Array]:
+    """The same where moments are linear, along directions (K, k) of the parameters.
+
+    Returns the log-likelihood of each transition (n,), scores (n, k), and the expected information
+
+        I_jk = sum_n (d_j m' P^-1 d_k m + tr(P^-1 d_j P P^-1 d_k P) / 2),
+
+    which needs no more than the first two moments of a transition.
+    """
+    n, k = len(data.dt), directions.shape[1]
+    value, scores, information = np.empty(n), np.empty((n, k)), np.zeros((k, k))
+    lengths, which = distinct_steps(data.dt)
+    for number, dt in enumerate(map(float, lengths)):
+        slopes = closure.flow_slopes(dt, directions)
+        index = np.flatnonzero(which == number)
+        for start in range(0, len(index), BATCH_TRANSITIONS):
+            rows = index[start : start + BATCH_TRANSITIONS]
+            batch = data.before[rows], data.after[rows]
+            value[rows], scores[rows], part = _linear_batch(closure, dt, slopes, *batch)
+            information += part
+    return value, scores, information
+
+
+def _linear_batch(
+    closure: Closure, dt: float, slopes: Array, before: Array, after: Array
+) -> tuple[Array, Array, Array]:
+    """Log-likelihood, scores and information of some transitions of one length."""
+    lifted: Any = closure.lift
+    z = lifted.pack(before, second_moment(before, None))
+    mean, second = lifted.unpack(z @ closure.flow(dt).T)
+    by_mean, by_second = lifted.unpack(z @ slopes.transpose(0, 2, 1))
+    both = mean[:, :, None] * by_mean[:, :, None, :]
+    by_covariance = by_second - both - both.swapaxes(-1, -2)
+    # All in units of the deviations of the transition, ``W P W' = 1``.
+    whitener, log_det = whitening(second - second_moment(mean, None))
+    error = (whitener @ (after - mean)[..., None])[..., 0]
+    by_mean = (whitener @ by_mean[..., None])[..., 0]
+    by_covariance = whitener @ by_covariance @ whitener.transpose(0, 2, 1)
+    n = mean.shape[1]
+    value = -0.5 * ((error**2).sum(1) + log_det + n * np.log(2.0 * np.pi))
+    excess = second_moment(error, None) - np.eye(n)
+    scores = (by_mean * error).sum(-1) + 0.5 * (by_covariance * excess).sum((-2, -1))
+    flat_mean, flat = by_mean.reshape(len(slopes), -1), by_covariance.reshape(len(slopes), -1)
+    return value, scores.T, flat_mean @ flat_mean.T + 0.5 * flat @ flat.T
+
+
 def closure_log_likelihood(closure: Closure, data: Transitions) -> Array:
     """Log-likelihood of each transition alone; (n,)."""
     out = np.empty(len(data.dt))
@@ -110,33 +166,38 @@ def _prediction_errors(
     Errors of the predictions (B, N), their covariance (B, N, N), and the tape of the move.
     """
     lengths, which = distinct_steps(data.dt)
-    for k, dt in enumerate(lengths):
-        for steps in np.unique(data.steps[which == k]):
-            index = np.flatnonzero((which == k) & (data.steps == steps))
-            for start in range(0, len(index), BATCH_TRANSITIONS):
-                rows = index[start : start + BATCH_TRANSITIONS]
-                with np.errstate(over="ignore", invalid="ignore"):
-                    n = n_steps * int(steps)
-                    prediction, tape = advance(closure, data.before[rows], None, float(dt), n)
-                yield rows, data.after[rows] - prediction.mean, prediction.covariance, tape
+    if not has_few_steps(data):
+        which = np.zeros(len(which), int)
+    for k, steps in {*zip(which.tolist(), data.steps.tolist(), strict=True)}:
+        index = np.flatnonzero((which == k) & (data.steps == steps))
+        for start in range(0, len(index), BATCH_TRANSITIONS):
+            rows = index[start : start + BATCH_TRANSITIONS]
+            dt: Any = float(lengths[k]) if has_few_steps(data) else data.dt[rows]
+            with np.errstate(over="ignore", invalid="ignore"):
+                prediction, tape = advance(closure, data.before[rows], None, dt, n_steps * steps)
+            yield rows, data.after[rows] - prediction.mean, prediction.covariance, tape
 
 
 def gaussian(residual: Array, covariance: Array) -> tuple[Array, Moments]:
     """``log N(r; 0, P)`` (B,) and its gradients by the mean, (B, N), and by P, (B, N, N)."""
-    n = residual.shape[1]
+    nothing = np.full(len(residual), np.nan)
+    try:
+        whitener, log_det = whitening(covariance)
+    except np.linalg.LinAlgError:
+        return nothing, Moments(np.zeros_like(residual), np.zeros_like(covariance))
+    inverse = whitener.transpose(0, 2, 1) @ whitener
+    z = np.einsum("bij,bj->bi", inverse, residual)
+    value = -0.5 * ((residual * z).sum(1) + log_det + residual.shape[1] * np.log(2.0 * np.pi))
+    return value, Moments(z, 0.5 * (z[:, :, None] * z[:, None, :] - inverse))
+
+
+def whitening(covariance: Array) -> tuple[Array, Array]:
+    """Triangles W with ``W P W' = 1``, (B, N, N), and ``log |P|``, (B,)."""
     # Modes differ by orders of magnitude: the correlation matrix is what one can invert.
     scale = np.sqrt(np.einsum("bii->bi", covariance))
-    try:
-        factor = np.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
-    except np.linalg.LinAlgError:
-        nothing = np.full(len(residual), np.nan)
-        return nothing, Moments(np.zeros_like(residual), np.zeros_like(covariance))
+    factor = np.linalg.cholesky(covariance / (scale[:, :, None] * scale[:, None, :]))
     log_det = 2.0 * np.log(np.einsum("bii->bi", factor) * scale).sum(1)
-    whitener = _triangular_inverse(factor)
-    inverse = whitener.transpose(0, 2, 1) @ whitener / (scale[:, :, None] * scale[:, None, :])
-    z = np.einsum("bij,bj->bi", inverse, residual)
-    value = -0.5 * ((residual * z).sum(1) + log_det + n * np.log(2.0 * np.pi))
-    return value, Moments(z, 0.5 * (z[:, :, None] * z[:, None, :] - inverse))
+    return _triangular_inverse(factor) / scale[:, None, :], log_det
 
 
 def _triangular_inverse(lower: Array) -> Array:

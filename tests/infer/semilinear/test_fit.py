@@ -10,7 +10,7 @@ import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.discovery import select
 from spdelaw.infer.semilinear.fits import fit_complete
-from spdelaw.infer.semilinear.scoring import Point, information_at, invert_information
+from spdelaw.infer.semilinear.scoring import Point, Terms, information_at, invert_information
 
 #: A true null fails once in 16,000 numbers.
 WITHIN = 4.0
@@ -116,8 +116,8 @@ def test_information_along_a_nearly_flat_ridge():
     exact = np.array([[1.0, 1.0 - 1e-5], [1.0 - 1e-5, 1.0]])
 
     def objective(x):
-        return 0.0, (-exact @ x + 0.1 * (x.sum() ** 2) * np.ones(2))[None]
+        return 0.0, Terms((-exact @ x + 0.1 * (x.sum() ** 2) * np.ones(2))[None])
 
-    at = Point(np.zeros(2), 0.0, np.zeros((1, 2)), 0.0, exact)
+    at = Point(np.zeros(2), 0.0, Terms(np.zeros((1, 2))), 0.0, exact)
     information = information_at(objective, at, np.zeros(2))
     np.testing.assert_allclose(np.linalg.inv(information), np.linalg.inv(exact), rtol=0.01)

@@ -88,6 +88,7 @@ def fit_command(
         forcing: ... Pass a file with the dimensions time and space.
         mean: ... A known field is read from a file.
         terms: ... For several fields write 'u: u, u: v, v: u'; --modes is then their total.
+            [default: none, the law is linear]
         epochs: ... [default: 640; 30 with --preset structured]
 
     Shown first:

@@ -181,6 +181,7 @@ def skill_command(
         nuisance: ... [default: 0 for EOFs, else auto]
         mean: ... A known field is read from a file.
         terms: ... For several fields write 'u: u, u: v, v: u'; --modes is then their total.
+            [default: none, the law is linear]
         residual: ... [default: auto]
         leads: Numbers of steps to forecast ahead, separated by commas.
         origins: Training data before each forecast: expanding (all earlier times) or rolling (a

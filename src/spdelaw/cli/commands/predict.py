@@ -153,6 +153,9 @@ def forecast_command(
         parameter_draws: Number of draws of the parameters, whose uncertainty the standard deviation
             then includes; 20 are enough, 0 ignores it.
 
+    Shown first:
+        law, file, out, force, steps, until, times, origin, samples, places
+
     Examples:
         spdelaw forecast sst.law sst.nc --steps 6 --out forecast.nc
         spdelaw forecast heat.law history.nc --until 2 --steps 100 --out forecast.nc
@@ -233,11 +236,11 @@ def _parse_times(law: Law, option: str, texts: list[str]) -> list[float]:
     except ValueError:
         pass
     try:
-        dates = np.array([text.strip() for text in texts], dtype="datetime64[ns]")
-    except ValueError as error:
-        expected = "numbers, or dates such as 2011-03-15, separated by commas"
-        raise refused(option, expected, repr(",".join(texts)), "1.5") from error
-    return [float(t) for t in from_dates(dates, law.info.get("time", {}))]
+        return from_dates(np.array([t.strip() for t in texts]), law.info.get("time", {})).tolist()
+    except DataError as error:
+        last = _time_text(law, float(law.times[-1])).split()[0]
+        expected = "numbers, or dates such as 2011-03-15 in the calendar of the data"
+        raise refused(option, expected, repr(",".join(texts)), last) from error
 
 
 def _time_text(law: Law, moment: float) -> str:

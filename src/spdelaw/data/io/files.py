@@ -153,7 +153,7 @@ def read(
     check: bool = True,
     allow_external: bool = False,
 ) -> xr.DataArray:
-    """Read fields from a NetCDF file (.nc, .nc4, .h5) or a Zarr directory (.zarr).
+    """Read fields from a NetCDF file (.nc, .nc4, .h5, .cdf) or a Zarr directory (.zarr).
 
     The result satisfies the contract of ``as_fields``. Files of ``write`` return the same bits and
     attributes; their seal (SHA-256 of all bytes) is checked before anything is parsed. Files of
@@ -285,7 +285,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
     """The rows as fields, and a note about columns that were recognised by their names."""
     chosen = columns.completed(source)
     if chosen is None or chosen.time is None or chosen.value is None or not chosen.places:
-        raise columns_missing(source, f"spdelaw fit {source}")
+        raise columns_missing(source)
     roles = ", ".join(f"{role} = {name}" for role, name in chosen.named.items())
     notes = [] if chosen is columns else [f"columns are {roles}"]
     return from_table(source, **chosen.given).to_dataset(), notes
@@ -293,7 +293,7 @@ def _read_table(source: Path, columns: Columns) -> tuple[xr.Dataset, list[str]]:
 
 @checked()
 def write(fields: xr.DataArray | xr.Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
-    """Write fields to a NetCDF file (.nc, .nc4, .h5), a Zarr directory (.zarr) or a table.
+    """Write fields to a NetCDF file (.nc, .nc4, .h5, .cdf), a Zarr directory (.zarr) or a table.
 
     Tables (.csv, .csv.gz, .tsv, .parquet) have one row per point and time, as `to_table` makes
     them. Other files are replaced in one step, so an interruption leaves either the old or the new
@@ -451,7 +451,7 @@ def _format(path: Path) -> ModuleType:
         if path.suffix.lower() in form.SUFFIXES:
             return form
     if is_table(path):
-        raise columns_missing(path, f"spdelaw fit {path}")
+        raise columns_missing(path)
     expected = f"a file {', '.join((*netcdf.SUFFIXES, *zarr.SUFFIXES))}"
     fix = "convert it to NetCDF with the program that wrote it, or to a table of columns (.csv)"
     raise FileError(str(path), expected=expected, got=f"the suffix {path.suffix!r}", fix=fix)

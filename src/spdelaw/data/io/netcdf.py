@@ -15,7 +15,7 @@ from spdelaw.data.io.encoding import as_text, chunk_shape, streamed
 from spdelaw.data.io.safe_files import check_file, external_data, replace_file, seal_file
 from spdelaw.errors import FileError
 
-SUFFIXES = (".nc", ".nc4", ".h5")
+SUFFIXES = (".nc", ".nc4", ".h5", ".cdf")
 #: HDF5 keeps chunks of up to this size in its cache.
 CHUNK_BYTES = 2**20
 _HDF5, _CLASSIC = b"\x89HDF\r\n\x1a\n", (b"CDF\x01", b"CDF\x02")

@@ -85,7 +85,7 @@ def _from_frame(frame: pd.DataFrame, columns: Columns) -> Any:
     frame = with_named_columns(frame)
     chosen = columns.completed(frame)
     if chosen is None:
-        raise columns_missing(frame, "pass sl.from_table")
+        raise columns_missing(frame)
     return from_table(frame, **chosen.given)
 
 

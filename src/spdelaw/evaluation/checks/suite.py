@@ -294,7 +294,7 @@ class Suite:
     def _offset(self) -> list[TestResult]:
         """Powers of fluctuations, where a law with terms has those of values far from zero.
 
-        Very far from it no data tell such powers apart, whatever the errors are. ``detail``: the
+        Very far from it no data distinguish such powers, whatever the errors are. ``detail``: the
         mean of the values.
         """
         values = self.errors.observed.values

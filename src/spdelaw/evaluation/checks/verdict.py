@@ -38,8 +38,8 @@ from spdelaw.processes.state_noise import STATE_NOISES
 # ---------- Advice from rejected tests: the cause, the remedy and its gain
 #
 # A mean makes errors with memory, curvature and coupling, so most alarms come together. The advice
-# with the largest gain comes first; of tests that see the same thing the one with the largest gain
-# is named. A remedy is one line that can be typed, and an option that the law's own model has.
+# with the largest gain comes first; of tests with the same cause only the one with the largest gain
+# counts. A remedy is one line that can be typed, and an option that the law's own model has.
 
 
 #: Share of the squared correlations from which on one pattern explains them.
@@ -72,8 +72,8 @@ OF_THE_NOISE = (
 )
 #: Times of all paths together to which a law with such noise is fitted.
 RIVAL_TIMES = 600
-#: Times x modes behind gaps or noise up to which such laws are fitted: more take minutes.
-MOST_FILTERED = 2000
+#: Times x modes^2 behind gaps or noise up to which such laws are fitted: more take minutes.
+MOST_FILTERED = 10_000
 #: Nats that the offset of affine noise has to gain over noise in proportion to the field.
 OFFSET_COST = 5.0
 #: One cause of several alarms, in the order in which they are looked for: values with few digits,
@@ -249,7 +249,8 @@ def _cause(suite: Suite, d: TestResult, where: str) -> tuple[str, str]:
             f"the residual outside the modes is {np.sqrt(d.detail):.2g} times as large as in the "
             "law"
         )
-        estimated = law.info.get("observation_noise") == "estimate" and d.detail > 1
+        names = () if law.coordinates is None else law.coordinates["coordinate"].values
+        estimated = "observation_std" in names and d.detail > 1
         return cause, _more_modes(law) if estimated else "observation_noise='estimate'"
     if test == "point noise":
         cause = f"some points are noisier, {d.place} {np.sqrt(d.detail):.2g} times the mean"
@@ -371,7 +372,7 @@ def better_state_noise(suite: Suite, observed: Observed, rival_gain: float) -> t
     observed, share = _first_times(observed)
     noise = law.observation_variance
     is_filtered = bool(noise.any() or np.isnan(observed.values).any())
-    if is_filtered and observed.times.shape[-1] * law.n_modes > MOST_FILTERED:
+    if is_filtered and observed.times.shape[-1] * law.n_modes**2 > MOST_FILTERED:
         return best
     total = float(law.log_likelihood(observed).sum())
     known = "none" if not noise.any() else float(np.sqrt(noise.mean()))

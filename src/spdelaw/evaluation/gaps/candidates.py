@@ -76,7 +76,7 @@ def tracks(
         n_modes: a number, or "auto".
         basis: one of `BASES`, or None for both.
         drift: a word of the model, or None for the usual ones.
-        most: modes that the data can tell apart.
+        most: modes that the data distinguish.
     """
     if drift is not None:
         pairs = [(b, drift) for b in BASES if (b, drift) in LADDERS or n_modes != "auto"]

@@ -232,7 +232,7 @@ def _learn_best(
             notes.append(f"{best.candidate}: {error}")
             continue
         return law, moments, [best, *(trial for trial in trials if trial is not best)]
-    got = f"{len(trials)} candidates, none of which did; {notes[-1]}"
+    got = f"{len(trials)} candidates, all of which failed; {notes[-1]}"
     fix = "pass n_modes=4, drift='diagonal' and basis='domain', or check the domain"
     raise ConvergenceError("fill", expected="a law that predicts held-out values", got=got, fix=fix)
 

@@ -253,7 +253,7 @@ class Trial(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Modes, drift and residual in words."""
+        """Modes, drift and residual as text."""
         return f"{self.candidate}, residual {self.residual_kind}"
 
     @property

@@ -42,6 +42,8 @@ Array = np.ndarray
 COMPONENT_ROWS = 4000
 #: Principal components with less than this share of the first one's variance are dropped.
 COMPONENT_TOLERANCE = 1e-6
+#: Most components for each row: a few rows span few directions, whatever the fields are.
+MOST_COMPONENT_SHARE = 1 / 3
 #: Working noise variance of the components, relative to their least increment.
 COMPONENT_NOISE = 1e-5
 #: Energy outside the modes, relative to that of the fields, that is rounding.
@@ -51,7 +53,8 @@ ROUNDING = 1e-20
 def principal_components(observed: Observed) -> tuple[Array, float] | None:
     """Directions (M, r) that hold complete, noise-free fields, and a working noise variance.
 
-    None where the spectrum has no gap to rounding, that is, where there is noise.
+    None where the spectrum has no gap to rounding, that is, where there is noise, and where there
+    are too few rows to tell.
     """
     pieces, shape = observed.pieces(), observed.values.shape
     head = observed.first(MOST_SAMPLED).reshape(-1, shape[-1])
@@ -69,9 +72,10 @@ def principal_components(observed: Observed) -> tuple[Array, float] | None:
     ]
     rows = np.concatenate(observed.executor.map(_every_nth_row, blocks, shape[1], step))
     _, s, directions = np.linalg.svd(rows, full_matrices=False)
-    if _is_noisy(s):
+    n = int(((s / s[0]) ** 2 > COMPONENT_TOLERANCE).sum())
+    if _is_noisy(s) or n > MOST_COMPONENT_SHARE * len(rows):
         return None
-    keep = directions[: int(((s / s[0]) ** 2 > COMPONENT_TOLERANCE).sum())].T
+    keep = directions[:n].T
     increments = np.diff(np.asarray(observed.first(MOST_SAMPLED) @ keep), axis=1).var((0, 1))
     return keep, float(COMPONENT_NOISE * increments.min())
 

@@ -339,7 +339,7 @@ class Exact(Engine):
         return dataclasses.replace(law, points=observed.points)
 
 
-#: Bad sensors that are named one by one.
+#: Largest number of bad sensors that notes list.
 MOST_NAMED = 3
 
 

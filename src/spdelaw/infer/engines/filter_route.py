@@ -64,6 +64,8 @@ PATTERN_ROW_SECONDS, ENTRY_SECONDS = 1.2e-4, 1.8e-8
 MEAN_COST = 2.5
 #: Share of a working variance that is the least one of a likelihood with digits.
 WORKING_FLOOR = 0.01
+#: Noise of a step, relative to the energy of its mode, with which the likelihood has digits.
+LEAST_NOISE = 1e-10
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -240,10 +242,25 @@ class FilterObjective(Objective):
         return evaluation.by_mean + (0.0 if self.anchored else evaluation.by_initial_mean)
 
     def _with_least_variance(self, state_space: StateSpace) -> StateSpace:
+        """With as much noise, of observations and of each mode, as leaves the likelihood digits.
+
+        The likelihood of a mode without noise is flat in its logarithm, and so is its score.
+        """
+        linear = state_space.linear
+        least = operators.like(linear.noise, np.diag(self._least_noise))
+        state_space = state_space._replace(
+            dynamics=dataclasses.replace(linear, noise=linear.noise + least)
+        )
         if "observation" not in self.parametrisation.parts:
             return state_space
         variance = float(state_space.observation_variance)
         return state_space.with_noise(max(variance, self.least_variance))
+
+    @functools.cached_property
+    def _least_noise(self) -> Array:
+        """`LEAST_NOISE` of the energy of each mode, per step; (N,)."""
+        mean, deviation = self.mean_and_deviation
+        return LEAST_NOISE * (mean**2 + deviation**2) / self.observed.step
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""

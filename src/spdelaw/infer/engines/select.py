@@ -124,7 +124,8 @@ def _with_initial_state(
     other = build_objective(dataclasses.replace(model, initial=str(decision.answer)))
     other = other.decided(**{**problem.decisions, "initial_state": decision})
     start = _with_shared_groups(other.start, other.parametrisation, quick)
-    return other.shifted(problem.centre - other.centre, start)
+    by = problem.centre - other.centre
+    return other.shifted(by, start) if by.any() else (other, start)
 
 
 def _decide_one_path(fitted: Estimate) -> Decision:
@@ -137,7 +138,7 @@ def _decide_one_path(fitted: Estimate) -> Decision:
     if not (operators.decay_rates(drift) > 0).all():
         return Decision("deterministic", {"slowest_decay": 0.0})
     stationary = operators.as_matrix(operators.stationary_covariance(drift, noise))
-    # Unscaled, all modes beside a slow one would count as rounding; one without noise is left out.
+    # Unscaled, all modes but a slow one would count as rounding; one without noise is left out.
     scale = np.sqrt(np.where(np.diag(stationary) > 0, np.diag(stationary), np.inf))
     gap, unit = space.initial.mean / scale, stationary / np.outer(scale, scale)
     distance = float(gap @ np.linalg.lstsq(unit, gap, rcond=None)[0])

@@ -169,7 +169,7 @@ def notes(fit: SemilinearFit) -> list[str]:
     out = []
     if fit.diagnostics["rate_dt"] > FAST:
         out.append(
-            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times itself "
+            f"the reaction changes the field by {fit.diagnostics['rate_dt']:.1f} times its size "
             "between observations: intervals may be too narrow; observe more often"
         )
     if fit.diagnostics["step_shift"] > ALLOWED_SHIFT:
@@ -345,7 +345,8 @@ class SemilinearEngine(Engine):
         except ConvergenceError as error:
             if model.state_noise != "none":
                 expected = f"fields whose noise is of the kind {model.state_noise!r}"
-                fix = "compare the kinds of noise with sl.discover, or pass state_noise='affine'"
+                other = "none" if model.state_noise == "affine" else "affine"
+                fix = f"compare the kinds of noise with sl.discover, or pass state_noise={other!r}"
                 got = "none for which the search finds a maximum"
                 raise ConvergenceError("fit", expected=expected, got=got, fix=fix) from error
             if not (offset := offset_of(observed)):

@@ -10,12 +10,13 @@ import numpy as np
 
 from spdelaw.checks import one_of
 from spdelaw.domains.base import AbstractDomain
-from spdelaw.errors import DataError
+from spdelaw.errors import ConvergenceError, DataError
 from spdelaw.infer.objective import estimate
 from spdelaw.infer.optimise import Estimate
 from spdelaw.infer.semilinear.layout import Layout, check_amount, layout
 from spdelaw.infer.semilinear.scoring import (
     ScoredPosterior,
+    Terms,
     information_at,
     positive_inverse,
     pseudo_inverse,
@@ -29,6 +30,8 @@ from spdelaw.statespace.filter import Scores, filter_scores, gram_roots, in_segm
 from spdelaw.statespace.transitions import (
     Transitions,
     closure_scores,
+    has_few_steps,
+    linear_scores,
     scheme_scores,
     transitions,
 )
@@ -95,7 +98,7 @@ class SemilinearFit:
 
 def refined(
     posterior: ScoredPosterior,
-    trial: Callable[[Any], ScoredPosterior],
+    trial: Callable[[Any], ScoredPosterior] | None,
     groups: Array | None,
     **diagnostics: Any,
 ) -> SemilinearFit:
@@ -104,7 +107,7 @@ def refined(
     Args:
         posterior: of all terms, with its start.
         trial: log-posterior of a part of the data that shows what twice the sub-steps change in
-            the score, given the scores of all terms.
+            the score, given the scores of all terms; None where the moments are exact.
         groups: path of each term; None where terms are the records themselves.
         diagnostics: to report.
 
@@ -114,6 +117,9 @@ def refined(
     while True:
         maximum = estimate(posterior.with_steps(n))
         optimum, calls = maximum.optimum, calls + maximum.optimum.n_evaluations
+        if trial is None:
+            shift, end = 0.0, optimum.x
+            break
         few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)
         fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
         change = covariance @ (fine - coarse) / few.share
@@ -169,7 +175,7 @@ def check_own_noises(data: Transitions) -> None:
         expected="noise that differs between the modes",
         got=f"one Brownian motion for all of them: lambda_n - lambda_1 is exactly {rates}; "
         f"s^2 is {variance:.4g}, and lambda_1 + s^2 / 2 is {sum_of_both:.4g} +- {error:.2g}",
-        fix="use these numbers: differences of the rates need no estimate, and the rest is the "
+        fix="use these numbers: differences of the rates need no estimate, and the others are the "
         "drift and the variance of the logarithm of one mode",
     )
 
@@ -203,8 +209,9 @@ CURVATURE_TRANSITIONS = {"exact": 500, "semi_implicit": 4000}
 RATE_TRANSITIONS = 2000
 #: Warm-up ends this near its maximum, in squared standard errors.
 WARM_NEAR = 0.05
-#: Most evaluations under noise that depends on the state: it takes ten where this is its kind.
-MOST_STATE_NOISE = 30
+#: Most evaluations under noise that depends on the state: it takes ten where this is its kind, or
+#: three where moments are exact, which are cheap.
+MOST_STATE_NOISE, MOST_LINEAR = 30, 60
 #: The search on all transitions ends this near; one Newton step completes it. Where
 #: squared scores are no information, as of a wrong model, more of them come this near.
 FULL_NEAR, FULL_NEAR_NEWTON = 0.02, 0.1
@@ -252,6 +259,24 @@ class TransitionLikelihood(NamedTuple):
         return TransitionLikelihood(self.data.take(rows), self.scheme, values, 1.0 / chance[rows])
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinearPosterior(ScoredPosterior):
+    """Log-posterior of complete states whose moments are linear, with the expected information.
+
+    Attributes:
+        data: pairs of successive states.
+    """
+
+    data: Transitions | None = None
+
+    def at_full(self, full: Array) -> tuple[float, Terms]:
+        """Value and terms by the exact moments."""
+        form: Any = self.parametrisation
+        closure, directions = form.closure(full), form.directions(full)
+        value, scores, information = linear_scores(closure, self.data, directions)  # type: ignore[arg-type]
+        return float(value.sum()), Terms(scores, information)
+
+
 def fit_complete(
     coefficients: Array,
     times: Array,
@@ -292,6 +317,8 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
     if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
         check_own_noises(data)
     reaction, full = form.dynamics.reaction, start(form, data)  # type: ignore[union-attr]
+    if form.closure(full).lift is not None and has_few_steps(data):
+        return fit_linear(form, data, full)
     states, dt = data.before[:RATE_TRANSITIONS], float(np.median(data.dt))
 
     def likelihood(data: Transitions) -> TransitionLikelihood:
@@ -315,6 +342,17 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
     return refined(
         posterior, posterior.sample, data.path, n_transitions=len(data.dt), scheme=scheme
     )
+
+
+def fit_linear(form: Layout, data: Transitions, full: Array) -> SemilinearFit:
+    """Fit where drift and noise are linear in the state, from a start: Fisher scoring."""
+    search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "most": MOST_LINEAR}
+    posterior = LinearPosterior.of(form, None, full, data=data, **search)
+    fit = refined(posterior, None, data.path, n_transitions=len(data.dt), scheme="exact")
+    if not fit.diagnostics["converged"]:  # an expected information does not show a missing maximum
+        got = f"a search that goes on after {MOST_LINEAR} evaluations"
+        raise ConvergenceError("fit", expected="a maximum", got=got, fix="use another state_noise")
+    return fit
 
 
 # ---------- Fit of a semilinear law to fields with gaps, noise, different times or few sensors
@@ -423,7 +461,7 @@ def fit_filtered(
         unit = float(form.mu.max() * np.median(np.diff(times)))
         starts.append(form.is_diffusivity[form.free] * (NU_START / unit - full[form.free]))
     best = max((first.climb(first.scored, x) for x in starts), key=lambda point: point.value)
-    curvature = information_at(first.scored, best, best.scores.sum(0))
+    curvature = information_at(first.scored, best, best.terms.slope)
     guess = (best.metric if positive_inverse(curvature) is None else curvature) / some.share
 
     block, full = collapsed.blocks[0], first.full(best.x)

@@ -17,7 +17,7 @@ from spdelaw.domains.fields import Fields
 from spdelaw.errors import InputError
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
 from spdelaw.processes.closure import Closure
-from spdelaw.processes.semilinear import Reacting, reaction_rate
+from spdelaw.processes.semilinear import PARAMETERS, Reacting, reaction_rate
 from spdelaw.processes.specification import InitialState
 from spdelaw.processes.terms import check_names, field_of, flat_terms
 
@@ -165,6 +165,21 @@ class Layout(DynamicsParametrisation):
     def closure(self, full: Array) -> Closure:
         """The equations at a full vector."""
         return self.state_space(full).dynamics.closure  # type: ignore[attr-defined]
+
+    def directions(self, full: Array) -> Array:
+        """Derivatives of the numbers of the equation by the free parameters, (K, n_free).
+
+        The numbers are those of `Reacting.parameters`, one after the other.
+        """
+        closure, n = self.closure(full), len(full)
+        sizes = len(closure.rates), len(closure.noise), len(closure.coefficients), 1
+        rows = [np.zeros((size, n)) for size in sizes]
+        for block, name in zip(rows, PARAMETERS, strict=True):
+            if name in self.slices:
+                where = self.slices[name]
+                shape = len(block), where.stop - where.start
+                block[:, where] = np.reshape(self.jacobian(name, full), shape)
+        return np.concatenate(rows)[:, self.free]
 
     def rate(self, full: Array, states: Array) -> float:
         """Rate of the reaction at the usual one of these states."""

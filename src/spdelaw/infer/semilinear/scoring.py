@@ -21,7 +21,7 @@ from spdelaw.statespace.filter import Scores
 # evaluations of complete data, where the quasi-Newton search of `spdelaw.infer.optimise`, which has
 # no scores of terms, takes 10 to 14, and 21 to 25 with its curvature. Where terms are too few, such
 # as the paths of a filter, a guess of the information takes the place of the sum, and learns on the
-# way (BFGS).
+# way (BFGS). So does the expected information, where terms have it.
 
 
 Array = np.ndarray
@@ -42,18 +42,40 @@ FAST = 1.0
 LEAST_CURVATURE = 1e-10
 #: Part of a standard error over which the score is differenced.
 DIFFERENCE = 0.01
-#: Least part that a parameter has in a direction without a maximum to be named.
+#: Least part that a parameter has in a direction without a maximum to be listed.
 LARGE_PART = 0.3
 #: Rough standard error of every coordinate: so large that the information alone sets the scale.
 UNKNOWN_ERROR = 1e100
 
 
+class Terms(NamedTuple):
+    """Scores of the terms of a log-likelihood, (n, free), and its information where that is known.
+
+    Attributes:
+        scores: one row per term.
+        information: the expected one, (free, free).
+    """
+
+    scores: Array
+    information: Array | None = None
+
+    @property
+    def slope(self) -> Array:
+        """Sum of the scores."""
+        return self.scores.sum(0)
+
+    @property
+    def squares(self) -> Array:
+        """Sum of squared scores."""
+        return self.scores.T @ self.scores
+
+
 class Point(NamedTuple):
-    """A free vector with its value, the scores of all terms there, (n, free), and a metric."""
+    """A free vector with its value, the terms there, and a metric."""
 
     x: Array
     value: float
-    scores: Array
+    terms: Terms
     expected_gain: float
     metric: Array
 
@@ -67,12 +89,12 @@ class ScoredPosterior(LogPosterior):
         near_newton: the same of Newton steps, of which the last is not evaluated any more.
         most: evaluations of the search.
         share: of the data that the terms contain.
-        guess: of the information, (free, free), from which the search learns; without it the sum
-            of squared scores.
+        guess: of the information, (free, free), from which the search learns; without it the
+            expected information at the start, or else the sum of squared scores.
         curvature: the information where it is known from fewer sub-steps, (free, free).
         sampled: from the scores of all terms to a likelihood of some of them, with weights, that
             has the same curvature.
-        rate_dt: how many times itself the reaction changes the field between observations.
+        rate_dt: how many times its size the reaction changes the field between observations.
     """
 
     near: float = 1e-3
@@ -91,23 +113,27 @@ class ScoredPosterior(LogPosterior):
         scale, tilt = np.full(n, UNKNOWN_ERROR), np.zeros(len(full))
         return cls(form, evaluate, [], full, columns, scale, n, tilt, **search)
 
-    def scored(self, x: Array) -> tuple[float, Array]:
-        """Value, and scores of the terms, (n, free); minus infinity where there is none."""
-        full = self.full(x)
+    def scored(self, x: Array) -> tuple[float, Terms]:
+        """Value, minus infinity where there is none, and the terms."""
+        nothing = -np.inf, Terms(np.zeros((1, len(x))))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                evaluation: Any = self.evaluate(self.parametrisation.state_space(full))
-                value = float(evaluation.log_likelihood.sum())
-                if not np.isfinite(value):
-                    return -np.inf, np.zeros((1, len(x)))
-                scores = self.parametrisation.scores(full, evaluation.by) @ self.columns  # type: ignore[attr-defined]
+                value, terms = self.at_full(self.full(x))
         except np.linalg.LinAlgError:
-            return -np.inf, np.zeros((1, len(x)))
-        return (value, scores) if np.isfinite(scores).all() else (-np.inf, np.zeros_like(scores))
+            return nothing
+        return (value, terms) if np.isfinite(value + terms.slope.sum()) else nothing
+
+    def at_full(self, full: Array) -> tuple[float, Terms]:
+        """Value and terms at a full vector."""
+        evaluation: Any = self.evaluate(self.parametrisation.state_space(full))
+        value = float(evaluation.log_likelihood.sum())
+        if not np.isfinite(value):
+            return -np.inf, Terms(np.zeros((1, 1)))
+        return value, Terms(self.parametrisation.scores(full, evaluation.by) @ self.columns)  # type: ignore[attr-defined]
 
     def slope(self, x: Array) -> Array:
         """Slope of the log-likelihood; (free,)."""
-        return self.scored(x)[1].sum(0)
+        return self.scored(x)[1].slope
 
     def with_steps(self, n: int) -> ScoredPosterior:
         """The same with so many sub-steps of the closure."""
@@ -144,33 +170,38 @@ class ScoredPosterior(LogPosterior):
             if best.expected_gain < self.near_newton:
                 break
         is_near = best.expected_gain < max(self.near_newton, 1.0)  # else a step leads anywhere
-        end = best.x + is_near * (covariance @ best.scores.sum(0))
+        end = best.x + is_near * (covariance @ best.terms.slope)
         # A Newton step leaves an error of second order.
         decrement = 0.5 * best.expected_gain * min(best.expected_gain, 1.0)
         hessian = FactoredHessian.of(information, balanced(information, self.scale))
         return Optimum(
             end, best.value, information, counted.calls, decrement, 0.0, hessian, "differenced",
-            best.scores,
+            best.terms.scores,
         )  # fmt: skip
 
     def _information(self, counted: Counted, best: Point) -> Array:
-        """Observed information at a point, from a sample of the terms where there are many."""
-        fewer = self.sample(best.scores)
+        """Information at a point: the expected one, or else the observed one.
+
+        The latter comes from a sample of the terms where there are many.
+        """
+        if best.terms.information is not None:
+            return best.terms.information
+        fewer = self.sample(best.terms.scores)
         if fewer.evaluate is self.evaluate:
-            return information_at(counted, best, best.scores.sum(0))
+            return information_at(counted, best, best.terms.slope)
         return information_at(fewer.scored, best, fewer.slope(best.x))
 
-    def _newton_steps(self, counted: Counted, best: Point, covariance: Array) -> Point:
+    def _newton_steps(self, counted: Any, best: Point, covariance: Array) -> Point:
         """Steps with one curvature, until one more would gain less than ``near_newton``."""
         for _ in range(MOST_NEWTON):
-            slope = best.scores.sum(0)
+            slope = best.terms.slope
             best = best._replace(expected_gain=float(slope @ covariance @ slope))
             if best.expected_gain < self.near_newton:
                 break
-            value, scores = counted(best.x + covariance @ slope)
+            value, terms = counted(best.x + covariance @ slope)
             if not value >= best.value:
                 break
-            best = best._replace(x=best.x + covariance @ slope, value=value, scores=scores)
+            best = best._replace(x=best.x + covariance @ slope, value=value, terms=terms)
         return best
 
     def climb(self, objective: Any, start: Array | None = None) -> Point:
@@ -179,8 +210,9 @@ class ScoredPosterior(LogPosterior):
         `ConvergenceError` where there is no likelihood to start from.
         """
         x = np.zeros(len(self.scale)) if start is None else start
-        inverse = None if self.guess is None else pseudo_inverse(self.guess)
-        value, scores = objective(x)
+        value, terms = objective(x)
+        guess = terms.information if self.guess is None else self.guess
+        inverse = None if guess is None else pseudo_inverse(guess)
         if not np.isfinite(value):
             expected = "a finite likelihood at the start"
             got = "a covariance that is not positive, or states that diverge"
@@ -188,25 +220,25 @@ class ScoredPosterior(LogPosterior):
             raise ConvergenceError("fit", expected=expected, got=got, fix=fix)
         count, expected_gain = 1, np.inf
         while count < self.most:
-            slope = scores.sum(0)
-            step = solve(scores.T @ scores, slope) if inverse is None else inverse @ slope
+            slope = terms.slope
+            step = solve(terms.squares, slope) if inverse is None else inverse @ slope
             expected_gain = float(slope @ step)
             if expected_gain < self.near or not np.isfinite(expected_gain):
                 break
             step = step * min(1.0, LONGEST_STEP * np.sqrt(len(x)) / np.sqrt(expected_gain))
             for k in range(HALVINGS):
                 trial = x + 0.5**k * step
-                trial_value, trial_scores = objective(trial)
+                trial_value, trial_terms = objective(trial)
                 if np.isfinite(trial_value) and trial_value >= value:
                     break
             else:
                 break
             count += k + 1
             if inverse is not None:
-                inverse = learned_metric(inverse, trial - x, slope - trial_scores.sum(0))
-            x, value, scores = trial, trial_value, trial_scores
-        metric = scores.T @ scores if inverse is None else pseudo_inverse(inverse)
-        return Point(x, value, scores, expected_gain, metric)
+                inverse = learned_metric(inverse, trial - x, slope - trial_terms.slope)
+            x, value, terms = trial, trial_value, trial_terms
+        metric = terms.squares if inverse is None else pseudo_inverse(inverse)
+        return Point(x, value, terms, expected_gain, metric)
 
 
 def solve(matrix: Array, vector: Array) -> Array:
@@ -238,7 +270,7 @@ def information_at(objective: Any, at: Point, base: Array) -> Array:
     roots = np.sqrt(np.maximum(values, LEAST_CURVATURE))
     axes, inverse = vectors / roots / scale[:, None], vectors * roots * scale[:, None]
     moved = at.x + DIFFERENCE * axes.T
-    slope = np.array([base - objective(x)[1].sum(0) for x in moved]) @ axes / DIFFERENCE
+    slope = np.array([base - objective(x)[1].slope for x in moved]) @ axes / DIFFERENCE
     return np.asarray(inverse @ (0.5 * (slope + slope.T)) @ inverse.T)
 
 
@@ -275,7 +307,7 @@ def _with_vague(curvature: Array, is_log: Array) -> Array:
 def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[str] = ()) -> Array:
     """Covariance from the information, or `ConvergenceError` where it has no maximum.
 
-    ``rate_dt`` is how many times itself the reaction changes the field between observations, and
+    ``rate_dt`` is how many times its size the reaction changes the field between observations, and
     ``names`` are those of the parameters.
     """
     covariance = positive_inverse(curvature)
@@ -283,7 +315,7 @@ def invert_information(curvature: Array, rate_dt: float = 0.0, names: Sequence[s
         return covariance
     if rate_dt > FAST:
         expected = "observations close enough in time to resolve the reaction"
-        got = f"a reaction that changes the field by {rate_dt:.1f} times itself between them"
+        got = f"a reaction that changes the field by {rate_dt:.1f} times its size between them"
         raise ConvergenceError("fit", expected=expected, got=got, fix="observe more often")
     weakest = _weakest(curvature)
     alike = [name for name, part in zip(names, weakest, strict=False) if abs(part) > LARGE_PART]

@@ -84,12 +84,23 @@ def _start_of_state_noise(
     residual = data.after - np.exp(-rates * dt) * x - drift
     exposure = decay_mean((rates[:, None] + rates) * dt[..., None]) * dt[..., None]
     variance_exposure = np.einsum("bnn->bn", exposure)
+    size = float(np.sqrt((x**2).sum(1).mean() / dynamics.domain.volume))  # type: ignore[union-attr]
+
+    def variances(offset: float) -> Array:
+        """Of each mode by each number of the spectrum, (n, N, N)."""
+        each = (amplitude.rate(e, offset, x, None) for e in np.eye(n))
+        rows = np.stack([np.einsum("bnn->bn", rate) for rate in each], -1)
+        return rows * variance_exposure[..., None]
+
+    # A rate is quadratic in the offset.
+    constant = variances(0.0)
+    if "noise_offset" in form.names:
+        above, below = variances(size) - constant, variances(-size) - constant
+        linear, square = (above - below) / (2.0 * size), (above + below) / (2.0 * size**2)
 
     def candidate(offset: float) -> tuple[float, float, Array]:
         """Log-likelihood, offset and spectrum."""
-        each = (amplitude.rate(e, offset, x, None) for e in np.eye(n))
-        rows = np.stack([np.einsum("bnn->bn", rate) for rate in each], -1)
-        rows *= variance_exposure[..., None]
+        rows = constant if not offset else constant + offset * linear + offset**2 * square
         weight = 1.0 / np.maximum(rows.mean(-1), LEAST_RATE_SHARE * rows.mean())
         matrix, target = weight[..., None] * rows, weight * residual**2
         q = scipy.optimize.nnls(matrix.reshape(-1, n), target.ravel())[0]
@@ -101,7 +112,6 @@ def _start_of_state_noise(
     if "noise_offset" not in form.free_names:
         _, offset, q = candidate(form.fixed.get("noise_offset", 0.0))
         return _noise_values(form, "", q) | {"noise_offset": offset}
-    size = float(np.sqrt((x**2).sum(1).mean() / dynamics.domain.volume))  # type: ignore[union-attr]
     tried = [sign * k * size for k in START_OFFSETS for sign in (-1.0, 1.0)]
     best = max((candidate(offset) for offset in tried), key=lambda one: one[0])
     ratio = START_OFFSETS[1] / START_OFFSETS[0]

@@ -156,7 +156,7 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
         ['log', 'log']
     """
     if "eigenvalue" not in law.parameters or spectra(law) is None:
-        expected = "a linear law of modes on their own, with one eigenvalue each"
+        expected = "a linear law with uncoupled modes, one eigenvalue each"
         got = "coupled modes" if "drift" in law.parameters else "other dynamics"
         fix = "draw it with spdelaw.report.plot_operator, or law.sample(...)"
         raise InputError("law", expected=expected, got=got, fix=fix)
