@@ -224,7 +224,8 @@ def fit(
         n_modes: modes to report, or "auto" to choose by BIC.
         model: `spdelaw.Model`, the assumptions; its options can also be passed as keywords.
         engine: `spdelaw.Exact`, `spdelaw.Chaos`, `spdelaw.Amortized`, or its name.
-        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output.
+        prepare: `spdelaw.Preparation` of the data, which the law stores and reverses on output;
+            where neither this nor a domain is stated, anomalies are chosen by the values.
         level: of the intervals.
         bootstrap: replicates of a parametric bootstrap; 0 for the information matrix.
         seed: of the bootstrap, and of training.
