@@ -29,10 +29,14 @@ START, END = "<!-- tables of the full run -->\n", "<!-- end of the tables -->\n"
 KEPT = "full"
 #: Rows of the README: text, the task, and the systems of which the best counts.
 HEADLINE = (
-    ("**whole path seen**: limit of the paper's decoder", "reconstruct", "limit: 8 modes, K = 16"),
+    (
+        "**whole path observed**: limit of the paper's decoder",
+        "reconstruct",
+        "limit: 8 modes, K = 16",
+    ),
     ("the paper's model, trained here", "reconstruct", "amortized, preset paper"),
     ("`spdelaw`, exact", "reconstruct", "spdelaw, exact"),
-    ("**start seen**: limit, the mean of the true law", "predict", "limit: exact mean"),
+    ("**initial state observed**: limit, the mean of the true law", "predict", "limit: exact mean"),
     ("best of the paper's five baselines", "predict", ""),
 )
 #: Figures by the end of their file's name, in the order of the page.

@@ -118,3 +118,10 @@ def test_each_of_several_positional_arguments_is_checked():
         drawn(1, fields, [])
     with pytest.raises(TypeError, match="n_paths"):  # Python names what is missing
         drawn()
+
+
+def test_a_range_in_the_signature_comes_before_that_of_the_name():
+    """A level is a probability elsewhere."""
+    assert sl.catalogue.square_root_heat(3, level=2.0).terms["1"] == 2.0
+    with pytest.raises(InputError, match="level: expected a finite number above 0"):
+        sl.catalogue.square_root_heat(3, level=-1.0)

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from benchmarks import _odd_data
 
 import spdelaw as sl
 from spdelaw.data.io.files import has_fields, read_dataset
@@ -529,6 +530,36 @@ def test_8_wrong_arguments_are_refused_in_words(laws, number):
     call, word = WRONG_CALLS[number]
     with pytest.raises(SpdeLawError, match=word):
         call(laws[0], heat())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("verb", ["as_fields", "forecast", "to_table", "verify", "write"])
+def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
+    law = sl.fit(_odd_data.RECORD, _odd_data.INTERVAL, 2, **_odd_data.QUICK)
+    call = {
+        "as_fields": sl.as_fields,
+        "forecast": lambda data: law.forecast(data, steps=2),
+        "to_table": sl.to_table,
+        "verify": lambda data: sl.verify(law.forecast(_odd_data.RECORD, steps=3), data),
+        "write": lambda data: sl.write(data, tmp_path / "a.csv"),
+    }[verb]
+    failed = {}
+    for number, make in enumerate(_odd_data.ODDITIES):
+        try:
+            call(make())
+        except SpdeLawError:
+            pass
+        except Exception as error:  # of another library
+            failed[number] = error
+    assert failed == {}
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "\ud800"])
+def test_names_that_no_file_can_have_are_refused_in_words(name, laws):
+    for call in (sl.read, sl.load, lambda path: sl.write(heat(), path), laws[0].save):
+        for suffix in (".nc", ".csv", ".zarr", ".law"):
+            with pytest.raises(SpdeLawError):
+                call(name + suffix)
 
 
 # -- 9: hangs and memory --------------------------------------------------------------

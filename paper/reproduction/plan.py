@@ -80,12 +80,13 @@ def _amortized(preset: str, label: str, epochs: int, **others: Any) -> Entry:
 
 
 def _peer(
-    system: str, label: str, noise: str, seconds: float, *, regimes: str = "b", **others: Any
-) -> Entry:
+    system: str, label: str, noise: str, seconds: float, *, regimes: str = "b",
+    network: bool = True, **others: Any,
+) -> Entry:  # fmt: skip
     epochs = Predictor.systems[system].protocol.epochs
     return Entry(
-        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=epochs, network=True,
-        seconds=seconds, **others,
+        f"{system}-{noise}", label, "predictor", regimes, noise=noise, epochs=epochs,
+        network=network, seconds=seconds, **others,
     )  # fmt: skip
 
 
@@ -121,7 +122,7 @@ ENTRIES: tuple[Entry, ...] = (
     _peer("f-spdeno", "F-SPDENO", "observed", 2.4),
     _peer("sdeno", "SDENO", "hidden", 0.8),
     _peer("sdeno", "SDENO", "observed", 0.5),
-    _peer("spde-prior", "SPDE prior", "hidden", 1.0, gappy="b"),
+    _peer("spde-prior", "SPDE prior", "hidden", 1.0, gappy="b", network=False),
     _peer("lec", "LEC", "hidden", 0.1, regimes="ab"),
     Entry("dlr-features", "DLR-Net's features, untrained", "features", "b", noise="observed"),
     Entry("dlr-features-periodic", "the same, periodic ends as published", "features", "b",

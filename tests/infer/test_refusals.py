@@ -82,7 +82,7 @@ SETTINGS = {
     "keyword": {"n_mode": 3},
     "fixed": {"fixed": [1.0, 2.0]},
     "priors": {"priors": sl.Normal(0, 1)},
-    "rest": {"rest": "pink"},
+    "residual": {"residual": "pink"},
 }
 MORE_SETTINGS = [
     ("observation_noise", {"observation_noise": np.nan}),

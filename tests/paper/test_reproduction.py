@@ -42,9 +42,10 @@ def test_full_has_the_papers_systems_and_quick_lists_what_it_shortens():
 
 def test_networks_differ_in_their_start_and_others_in_their_data():
     runs = plan("b", PROFILES["full"])
-    for key in ("amortized-paper", "fno-hidden", "exact"):
+    for key in ("amortized-paper", "fno-hidden", "spde-prior-hidden", "exact"):
         seeds = [(run.seed, run.initialisation) for run in runs if run.entry.key == key]
-        expected = [(n, None) if key == "exact" else (0, n) for n in range(3)]
+        network = key in ("amortized-paper", "fno-hidden")
+        expected = [(0, n) if network else (n, None) for n in range(3)]
         if key == "amortized-paper":  # and one network on each of two further data sets
             expected[2:2], expected[4:] = [(1, 0)], [(2, 0)]
         assert sorted(seeds) == sorted(expected)

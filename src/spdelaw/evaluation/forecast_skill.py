@@ -369,7 +369,7 @@ def _clock(time: xr.DataArray, origins: list[int], leads: tuple[int, ...]) -> di
     if " since " in str(clock.get("units", "")):
         values, attrs = to_dates(values, clock), {}
     return {
-        "origin": ("origin", values[last], {"long_name": "last time seen", **attrs}),
+        "origin": ("origin", values[last], {"long_name": "last time observed", **attrs}),
         "valid_time": (("lead", "origin"), values[valid], {"long_name": "time forecast", **attrs}),
     }
 

@@ -373,5 +373,10 @@ def _check_laws(laws: dict[str, Law]) -> None:
         raise InputError("laws", expected=expected, got=got, fix="make one report for each")
 
 
+#: Units of CF on an axis.
+DEGREES = {"degrees_north": "°N", "degrees_east": "°E"}
+
+
 def _with_unit(name: str, unit: Any) -> str:
+    unit = DEGREES.get(str(unit), unit)
     return f"{name} ({unit})" if isinstance(unit, str) and unit not in ("", "1") else name

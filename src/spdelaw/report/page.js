@@ -80,16 +80,17 @@
       if (row) row.panels.push(panel);
       else rows.push({ top: panel.at[1], bottom: panel.at[0], panels: [panel] });
     }
-    if (width >= NARROW || rows.every((row) => row.panels.length === 1)) return height;
     rows.sort((one, other) => other.top - one.top);
+    // A legend between two rows has several lines in a narrow window.
+    const below = (row) => row !== rows[0] && row.panels.some(({ y }) => layout.legend?.y > (y.domain ?? [0, 1])[1]);
+    if (width >= NARROW || rows.every((row) => row.panels.length === 1 && !below(row))) return height;
     // Pixels from the top of each panel, old and new; gaps between rows stay.
     const inner = height - layout.margin.t - layout.margin.b;
     let depth = 0, above = 1;
     const placed = [];
     for (const row of rows) {
       depth += (above - row.top) * inner;
-      // A legend between two rows has several lines in a narrow window.
-      if (row !== rows[0] && row.panels.some(({ y }) => layout.legend?.y > (y.domain ?? [0, 1])[1])) depth += LEGEND_LINES;
+      if (below(row)) depth += LEGEND_LINES;
       const many = row.panels.length > 1;
       row.panels.sort((one, other) => one.left - other.left).forEach((panel, i) => {
         if (i > 0) depth += STACK_GAP;
@@ -121,7 +122,7 @@
     const bar = (given, trace) => {
       const panel = placed.find(({ n }) => `x${n}` === (trace.xaxis ?? "x"));
       const whole = given.len >= 0.9 && given.y === undefined;
-      return { ...given, x: 0.9, ...(whole || !panel ? {} : { y: (share(panel.from) + share(panel.to)) / 2, len: (panel.to - panel.from) / total }) };
+      return { ...given, x: panel?.many === false ? given.x : 0.9, ...(whole || !panel ? {} : { y: (share(panel.from) + share(panel.to)) / 2, len: (panel.to - panel.from) / total }) };
     };
     data.forEach((trace, i) => {
       if (trace.colorbar) data[i] = { ...trace, colorbar: bar(trace.colorbar, trace) };

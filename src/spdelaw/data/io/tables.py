@@ -7,6 +7,7 @@ import difflib
 import gzip
 import importlib.util
 import io
+import sys
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -117,7 +118,6 @@ def _read_one_way(column: pd.Series, text: pd.Series, formats: Iterable[str]) ->
 
 #: Rows that show how numbers are written and which columns there are, and bytes of text that are
 #: read at once.
-MAX_FLOAT = np.finfo(float).max
 SAMPLE_ROWS, READ_BYTES = 100, 2**20
 #: A compressed table may be so many times its size, and always so many bytes.
 MAX_EXPANSION, SMALL_TEXT = 200, 2**24
@@ -260,12 +260,23 @@ def suggested(frame: pd.DataFrame) -> dict[str, str]:
         if near:
             columns_by_role[role] = near[0]
             left.remove(near[0])
+    dated = [] if "time" in columns_by_role else [n for n in left if _has_dates(frame[n])]
+    if dated:
+        columns_by_role["time"] = dated[0]
+        left.remove(dated[0])
     if "lon" in columns_by_role and "lat" in columns_by_role:
         columns_by_role = {
             role: name for role, name in columns_by_role.items() if role not in ("x", "y")
         }
     numbers = _numeric_columns(frame, left)
     return columns_by_role | ({"value": numbers[-1]} if numbers else {})
+
+
+def _has_dates(column: pd.Series) -> bool:
+    try:
+        return times_of(column.head(SAMPLE_ROWS)).dtype.kind == "M"
+    except DataError:
+        return False
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -286,7 +297,11 @@ def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
         frame = read_frame(table, rows=SAMPLE_ROWS)
     columns_by_role = suggested(frame)
     usual = {role: words for role, words in USUAL_NAMES.items() if role in columns_by_role}
-    all_usual = all(columns_by_role[role].lower() in words for role, words in usual.items())
+    all_usual = all(
+        columns_by_role[role].lower() in words
+        or (role == "time" and _has_dates(frame[columns_by_role[role]]))
+        for role, words in usual.items()
+    )
     places = usual.keys() & {"lon", "lat", "x", "y"}
     left = set(map(str, frame.columns)) - {columns_by_role[role] for role in usual}
     is_whole = places in ({"lon", "lat"}, {"x", "y"}, {"x"}) and {"time", "value"} <= {
@@ -296,8 +311,8 @@ def evident(table: str | Path | pd.DataFrame) -> dict[str, str] | None:
     return columns_by_role if all_usual and is_whole and is_single else None
 
 
-def columns_missing(table: str | Path | pd.DataFrame, command: str) -> FileError:
-    """Error for a table whose columns have no roles, with the line that gives them."""
+def columns_missing(table: str | Path | pd.DataFrame) -> FileError:
+    """Error for a table whose columns have no roles, with the options that give them."""
     is_frame = isinstance(table, pd.DataFrame)
     frame: Any = table if is_frame else read_frame(table, rows=SAMPLE_ROWS)
     roles = {"time": "TIME", "value": "VALUE", "station": "STATION", "lon": "LON", "lat": "LAT"}
@@ -308,16 +323,16 @@ def columns_missing(table: str | Path | pd.DataFrame, command: str) -> FileError
     apart = [str(name) for name in frame.columns if str(name).lower() in DATE_PARTS]
     guess |= {"time": "date"} if len(apart) > 1 else {}
     pairs = {role: guess.get(role, word) for role, word in roles.items()}
-    options = " ".join(f"--{role} {name}" for role, name in pairs.items())
+    line = "add " + " ".join(f"--{role} {name}" for role, name in pairs.items())
     if is_frame:
-        options = f"(table, {', '.join(f'{role}={name!r}' for role, name in pairs.items())})"
+        arguments = ", ".join(f"{role}={name!r}" for role, name in pairs.items())
+        line = f"pass sl.from_table(table, {arguments})"
     is_wide = (
         not {"x", "lat"} & set(guess)
         and len(_numeric_columns(frame, frame.columns)) > WIDE_TABLE_COLUMNS
     )
     names = list(map(str, frame.columns))
     is_series = set(guess) <= {"time", "value"} and len(names) <= len(guess)
-    line = f"{command}{options}" if is_frame else f"{command} {options}"
     fix = WIDE_TABLE_FIX if is_wide else ONE_SERIES_FIX if is_series else line
     fix = f"{_joined_date_advice(apart)}; then {fix}" if len(apart) > 1 else fix
     got = f"the columns {_listed(names)}"
@@ -343,7 +358,7 @@ SAME_PLACE = 1e-6
 COLUMNS = "columns"
 #: Columns with the units of each value, in lower case; results are written with the first.
 UNITS_COLUMNS = ("units", "unit")
-#: Columns that are named in an error.
+#: Largest number of columns that an error lists.
 MAX_LISTED_COLUMNS = 8
 ATTRS = {
     "lon": {"units": "degrees_east", "standard_name": "longitude"},
@@ -387,11 +402,11 @@ class Columns(NamedTuple):
 
     @property
     def named(self) -> dict[str, str]:
-        """Columns of times, values, stations and positions."""
-        return {k: v for k, v in self.given.items() if k not in ("quantity", "units")}
+        """Columns of times, stations, positions and values."""
+        return {k: self.given[k] for k in (*USUAL_NAMES, "value") if k in self.given}
 
     def completed(self, table: str | Path | pd.DataFrame) -> Columns | None:
-        """With the evident columns of a table where none is named; None without such columns."""
+        """With the evident columns of a table if none is stated; None without such columns."""
         if self.named:
             return self
         by_role = evident(table)
@@ -569,7 +584,7 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
 def numeric_values(column: pd.Series) -> np.ndarray:
     """A column as numbers, NaN where it is empty."""
     if column.dtype == object:  # pandas fails on integers beyond the largest float
-        is_beyond = [isinstance(value, int) and abs(value) > MAX_FLOAT for value in column]
+        is_beyond = [isinstance(value, int) and abs(value) > sys.float_info.max for value in column]
         column = column.mask(is_beyond, np.inf)
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()

@@ -24,11 +24,17 @@ from spdelaw.law.law import Law
 ENTRY_POINT_GROUP = "spdelaw.engines"
 #: Arguments that `Engine.learn` gets by name.
 RUN_ARGUMENTS = ("level", "seed", "executor", "progress")
-#: Every keyword of `spdelaw.fit` but those of engines, to suggest one for a misspelled one.
+#: Every keyword of `spdelaw.fit` but those of engines, and those of `spdelaw.skill`, to suggest
+#: one for a misspelled one.
 FIT_KEYWORDS = (
     *WORDS,
     *ADAPTER,
     *RUN_ARGUMENTS,
+    "leads",
+    "origins",
+    "first",
+    "refits",
+    "most_origins",
     "domain",
     "n_modes",
     "model",

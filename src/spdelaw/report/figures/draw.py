@@ -68,7 +68,7 @@ def draw(
 
 def _add_legend(ax: Axes) -> None:
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc="best")
+        ax.legend(loc="best", frameon=True, framealpha=0.8, edgecolor="none")
 
 
 def _draw_panel(ax: Axes, panel: Panel, start: Mapping[str, int]) -> list[tuple[Any, bool | str]]:
