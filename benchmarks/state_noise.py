@@ -135,9 +135,8 @@ def information(n_states: int, only: str = "") -> dict[str, Any]:
     without its parameters.
     """
     out = {}
-    for label in [name for name in SETTINGS if name.endswith("6 modes") and "square" not in name]:
-        kind, n_modes, words = SETTINGS[label]
-        if only not in ("", label):
+    for label, (kind, n_modes, words) in SETTINGS.items():
+        if kind == "square_root" or only not in ("", label):
             continue
         e, drift = equation(kind, n_modes), words.get("drift", "diagonal")
         form = layout(e.domain, n_modes, (), drift=drift, state_noise=kind,
