@@ -47,8 +47,10 @@ test-lowest: ## run the fast tests with the lowest declared versions (in .venv-l
 
 test-newest: ## run the fast tests with the newest versions there are (in .venv-newest)
 	@$(PYTHON) -m venv .venv-newest
+	@.venv-newest/bin/python -m pip install -qq uv
 	@grep '^torch==' constraints.txt > .venv-newest/constraints.txt
-	@.venv-newest/bin/python -m pip install -qq --upgrade -c .venv-newest/constraints.txt -e '.[dev,docs,all]'
+	@UV_FIND_LINKS="$$PIP_FIND_LINKS" .venv-newest/bin/uv pip install -q --upgrade \
+	  --python .venv-newest/bin/python -c .venv-newest/constraints.txt -e '.[dev,docs,all]'
 	.venv-newest/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 test-wheel: ## build the wheel, install it without extras, and fit a NetCDF file (in .venv-wheel)

@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results" / "journeys.md"
 SST = "{folder}/ersstv5-2010-2020.nc"
 PACIFIC = "--variable sst --select lat=-30:30 --select lon=120:290 --anomalies month"
 TMAX = "{folder}/noaa-tmax-1990-1993.csv.gz"
-COLUMNS = "--time date --value tmax --station station --lon lon --lat lat"
+COLUMNS = "--time date --value tmax --station station --lon lon --lat lat --units degC"
 YEAR = f"{COLUMNS} --anomalies dayofyear --select time=1990:1990"
 COMMANDS = {
     "Pacific map": (

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import typer
 
 import spdelaw as sl
@@ -312,9 +313,9 @@ def output(rng: random.Random, folder: Path) -> None:
 
 def full_disk(rng: random.Random, folder: Path) -> None:
     """A limit on the size of files, which fails like a full disk, in a process of its own."""
-    kind = rng.choice(["nc", "zarr", "law"])
+    kind = rng.choice(["nc", "zarr", "law", "csv"])
     target, seed = folder / f"full.{kind}", rng.randrange(100)
-    limit = rng.randrange(200, {"nc": 40_000, "zarr": 20_000, "law": 9_000}[kind])
+    limit = rng.randrange(200, {"nc": 40_000, "zarr": 20_000, "law": 9_000, "csv": 50_000}[kind])
     old, new = (sl.simulate(EQUATION, n, TIMES, GRID, seed=seed) for n in (2, 60))
     if kind == "law":
         laws = [sl.load(folder / f"{name}.law") for name in ("good", "coupled")]
@@ -340,6 +341,9 @@ def full_disk(rng: random.Random, folder: Path) -> None:
     if kind == "law":
         back = sl.load(target).parameters
         kept = any(back.identical(law.parameters) for law in laws)
+    elif kind == "csv":
+        rows = len(pd.read_csv(target))
+        kept = rows in (old.size, new.size)
     else:
         values = sl.read(target)
         kept = any(values.equals(one) for one in (old, new))

@@ -348,7 +348,9 @@ def _wrong_argument(
     if isinstance(default, PLAIN):
         fix = f"pass {name}={default!r}"
     kind, advice = ADVICE.get(name, (error, fix))
-    got = shown(value) if isinstance(value, PLAIN) else type(value).__name__
+    text = shown(value)
+    is_short = isinstance(value, PLAIN) and not text.endswith("...")
+    got = text if is_short else type(value).__name__
     return kind(name, expected=expected, got=got, fix=advice)
 
 

@@ -126,16 +126,18 @@ def test_fit(call_of, line, domain, n_modes, words):
 
 LON = {"lon": "x"}
 PREPARED = [
-    ("sst.nc", {"average": "lat", "rename": LON, "anomalies": "mean"}),  # chosen by the values
-    ("sst.nc --anomalies none", {"average": "lat", "rename": LON}),
-    ("sst.nc --terms u", {"average": "lat", "rename": LON}),
-    ("sst.nc --detrend", {"average": "lat", "rename": LON, "detrend": True}),
-    ("sst.nc --anomalies month --detrend --standardise point --time-unit hours",
+    ("sst.nc --domain interval",  # anomalies are chosen by the values
+     {"average": "lat", "rename": LON, "anomalies": "mean"}),
+    ("sst.nc --domain interval --anomalies none", {"average": "lat", "rename": LON}),
+    ("sst.nc --domain interval --terms u", {"average": "lat", "rename": LON}),
+    ("sst.nc --domain interval --detrend", {"average": "lat", "rename": LON, "detrend": True}),
+    ("sst.nc --domain interval --anomalies month --detrend --standardise point --time-unit hours",
      {"average": "lat", "rename": LON, "anomalies": "month", "detrend": True,
       "standardise": "point", "time_unit": "hours"}),
-    ("two.nc --variable sst --missing -9999",
+    ("two.nc --domain interval --variable sst --missing -9999",
      {"average": "lat", "rename": LON, "missing": -9999, "anomalies": "mean"}),
-    ("wide.nc --select lat=-2:2 --select lon=160:200 --coarsen x=2 --anomalies none",
+    ("wide.nc --domain interval --select lat=-2:2 --select lon=160:200 --coarsen x=2 "
+     "--anomalies none",
      {"average": "lat", "rename": LON, "select": {"lat": (-2, 2), "lon": (160, 200)},
       "coarsen": {"x": 2}}),
     ("wide.nc --along lon --average lat --area-weights",
@@ -253,8 +255,8 @@ def test_a_domain_from_a_file(call_of, files):
 
 def test_config_sets_options_and_the_command_line_overrules(call_of, stocked):
     (stocked / "fit.yaml").write_text(
-        "modes: 2\nnuisance: 0\ninitial: stationary\nanomalies: month\nout: x.law\n"
-        "select: ['lon=150:190']\nbounds: [150, 190]\ndetrend: true\n"
+        "modes: 2\ndomain: interval\nnuisance: 0\ninitial: stationary\nanomalies: month\n"
+        "out: x.law\nselect: ['lon=150:190']\nbounds: [150, 190]\ndetrend: true\n"
     )
     _, got = call_of("fit sst.nc --config fit.yaml --modes 1")
     assert (got["n_modes"], got["nuisance"], got["initial"]) == (1, 0, "stationary")

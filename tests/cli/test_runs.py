@@ -246,7 +246,9 @@ def test_standard_deviations_of_single_values_are_a_variable_of_the_file(run, fa
 
 
 def test_raw_maps_in_dates_and_kelvin(run, run_json, fails, stocked):
-    document = run_json(f"fit sst.nc {FEW} --mean zero --anomalies month --out x.law")
+    document = run_json(
+        f"fit sst.nc --domain interval {FEW} --mean zero --anomalies month --out x.law"
+    )
     guesses = "; ".join(document["guesses"])
     for part in ("space is lon", "mean over lat by area", "dates, counted in days", "neumann"):
         assert part in guesses
@@ -266,8 +268,8 @@ def test_raw_maps_in_dates_and_kelvin(run, run_json, fails, stocked):
     assert "dates such as" in fails(f"{line} soon")
     run("reconstruct x.law two.nc --out r.nc")  # the law knows which variable
     run("evaluate x.law sst.nc")
-    text = run(f"fit sst.nc {FEW} --select time=2001:2003-12 --boundary dirichlet --bounds 140 220 "
-               "--out y.law").stdout  # fmt: skip
+    text = run(f"fit sst.nc --domain interval {FEW} --select time=2001:2003-12 "
+               "--boundary dirichlet --bounds 140 220 --out y.law").stdout  # fmt: skip
     assert "Guessed: space is lon" in text
     assert sl.load("y.law").info["n_times"] == 36
     run("evaluate y.law sst.nc")  # the period is of the fit alone

@@ -136,7 +136,7 @@ def test_six_steps_of_months_are_six_firsts_of_months(monthly):
     for arguments, message in (
         ({"times": 6}, "steps=6"), ({}, "either times or steps"),
         ({"times": [2000.0], "steps": 2}, "either times or steps"),
-        ({"steps": 0}, "positive integer"), ({"steps": 1.5}, "an integer or None"),
+        ({"steps": 0}, "positive integer"), ({"steps": 1.5}, "a positive integer or None"),
         ({"times": ["soon"]}, "dates such as"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):

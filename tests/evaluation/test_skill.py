@@ -307,7 +307,7 @@ def test_text_and_plain_data(judged):
         ({"domain": "fourier"}, "'eof'"),
         ({"progress": 3}, "a function"),
         ({"prepare": "month"}, "a Preparation"),
-        ({"prepare": sl.Preparation(anomalies="lead")}, "judged by starts"),
+        ({"prepare": sl.Preparation(anomalies="lead")}, "score hindcasts by verify"),
         ({"residual": "pink"}, "white"),
         ({"nmodes": 3}, "did you mean n_modes"),
     ],

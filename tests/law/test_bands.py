@@ -50,7 +50,7 @@ def test_noise_per_point_has_its_mean_at_a_new_point(law, new):
 def test_of_a_residual_with_memory_the_white_part_is_noise(law, new):
     white = 0.02 * np.arange(1.0, 10.0)
     memory = AR1(np.full(9, 0.7), np.full(9, 0.05), white)
-    some = dataclasses.replace(law, rest=memory)
+    some = dataclasses.replace(law, residual_memory=memory)
     for result in (some.reconstruct(new[1][:2]), some.forecast(new[1][:2], [3.2])):
         np.testing.assert_allclose(noise_of(result), np.broadcast_to(white, result["std"].shape))
 

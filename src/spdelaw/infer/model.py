@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import checked, one_of
+from spdelaw.checks import checked, numbers, one_of
 from spdelaw.errors import InputError
 from spdelaw.processes.forcing import Season
 from spdelaw.processes.state_noise import STATE_NOISES
@@ -189,10 +189,7 @@ WORDS: dict[str, Any] = {field.name: field.default for field in dataclasses.fiel
 
 
 def _check_fixed_noise(value: Any) -> None:
-    try:
-        std = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        std = np.array(np.nan)
+    std = numbers(value)
     given_std = std if std.ndim < 2 else std[~np.isnan(std)]  # missing where the value is
     is_bad = not given_std.size or not np.isfinite(given_std).all() or (given_std < 0).any()
     if is_bad or np.asarray(value).dtype == bool or (std.ndim and (given_std == 0).any()):

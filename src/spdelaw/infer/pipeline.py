@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, whole
+from spdelaw.checks import checked, numbers, shown, whole
 from spdelaw.data.clock import on_clock
 from spdelaw.data.executors import Executor, as_executor
 from spdelaw.data.fields import OBSERVATION_STD, as_fields, with_value_noise
@@ -176,12 +176,8 @@ def _mean_from_labelled(given: xr.DataArray, observed: Observed) -> Array:
 
 def _mean_from_array(given: Any, observed: Observed) -> Array:
     """The same of a mean without labels."""
-    n, shape = len(observed.points), "no array of numbers"
-    try:
-        mean = np.asarray(given, dtype=float)
-        shape = f"shape {mean.shape}"
-    except (TypeError, ValueError):
-        mean = np.zeros(0)
+    n, mean = len(observed.points), numbers(given)
+    shape = f"shape {mean.shape}" if mean.ndim else shown(given)
     if mean.size != n or mean.ndim not in (1, len(observed.domain.dims)):
         fix = "pass mean='constant' to estimate it, or one number per point"
         raise _mean_error(f"'auto', 'zero', 'constant', or one number per point ({n})", shape, fix)

@@ -246,21 +246,18 @@ class FilterObjective(Objective):
 
         The likelihood of a mode without noise is flat in its logarithm, and so is its score.
         """
-        linear = state_space.linear
-        least = operators.like(linear.noise, np.diag(self._least_noise))
-        state_space = state_space._replace(
-            dynamics=dataclasses.replace(linear, noise=linear.noise + least)
-        )
+        state_space = self._with_least_noise(state_space)
         if "observation" not in self.parametrisation.parts:
             return state_space
         variance = float(state_space.observation_variance)
         return state_space.with_noise(max(variance, self.least_variance))
 
-    @functools.cached_property
-    def _least_noise(self) -> Array:
-        """`LEAST_NOISE` of the energy of each mode, per step; (N,)."""
-        mean, deviation = self.mean_and_deviation
-        return LEAST_NOISE * (mean**2 + deviation**2) / self.observed.step
+    def _with_least_noise(self, state_space: StateSpace) -> StateSpace:
+        """With `LEAST_NOISE` of the energy of each mode, per step, on top of its noise."""
+        linear, (mean, deviation) = state_space.linear, self.mean_and_deviation
+        least = np.diag(LEAST_NOISE * (mean**2 + deviation**2) / self.observed.step)
+        noise = linear.noise + operators.like(linear.noise, least)
+        return state_space._replace(dynamics=dataclasses.replace(linear, noise=noise))
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
@@ -270,6 +267,7 @@ class FilterObjective(Objective):
     def fit(self, fitted: Estimate, seconds: dict[str, float]) -> Fit:
         """The estimate with its notes, decisions and log density."""
         unresolved, notes = 0.0, self.notes
+        fitted = fitted._replace(state_space=self._with_least_noise(fitted.state_space))
         if self.outside is not None:
             is_noisy = "observation" in self.parametrisation.parts
             inside = float(fitted.state_space.observation_variance) if is_noisy else 0.0
