@@ -13,6 +13,7 @@ first advice, or a warning of the fit, must name the cause.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import time
 import warnings
@@ -20,7 +21,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks._timing import table, write_results
+from benchmarks._timing import RESULTS, table, write_results
 from benchmarks.calibration import options, read, run
 
 import numpy as np  # isort: skip
@@ -393,6 +394,7 @@ def summary(row: Row, lines: list[dict[str, Any]]) -> dict[str, Any]:
     out = {"row": row.name, "sets": len(lines), "errors": len(lines) - len(good),
            "alarms": sum(not line["fits"] for line in good) / n,
            "rely": sum(line["answer"].endswith("rely on it") for line in good) / n,
+           "commits": sorted({line["commit"] for line in lines if "commit" in line}),
            "seconds": float(np.mean([line["seconds"] for line in lines]))}  # fmt: skip
     judged = [line["impact"] for line in good if line["impact"]]
     out["scored"] = len(judged)
@@ -413,10 +415,21 @@ def _holds(values: list[Any]) -> bool:
 
 
 def report(lines: list[dict[str, Any]]) -> str:
-    """The tables; written to ``benchmarks/results``."""
-    rows = [
-        summary(row, own) for row in ROWS if (own := [x for x in lines if x["kind"] == row.name])
-    ]
+    """The tables; written to ``benchmarks/results``.
+
+    Rows that rest on more data sets than the lines have stay as they were.
+    """
+    kept = RESULTS / "calibration_advice.json"
+    before = json.loads(kept.read_text())["rows"] if kept.exists() else []
+    old_rows = {row["row"]: row for row in before}
+    rows = []
+    for kind in ROWS:
+        own = [line for line in lines if line["kind"] == kind.name]
+        old = old_rows.get(kind.name)
+        if own and (old is None or len(own) >= old["sets"]):
+            rows.append(summary(kind, own))
+        elif old is not None:
+            rows.append(old)
     first, second = [], []
     for row in rows:
         n = row["sets"]
@@ -432,10 +445,11 @@ def report(lines: list[dict[str, Any]]) -> str:
                            str(row["errors"])])  # fmt: skip
     text = (
         "## Verdict and advice\n\n"
-        f"{len(lines)} data sets made by plain NumPy (`python -m benchmarks.calibration_advice`), "
-        "with seeds of their own in every row. A right law is judged on new data: it may fail in "
-        "1 % of the sets and three Monte-Carlo errors. A wrong law is judged on its own data. Rows "
-        "of few sets show the cause, not its rate; run more sets before you quote one.\n\n"
+        f"{sum(row['sets'] for row in rows)} data sets made by plain NumPy "
+        "(`python -m benchmarks.calibration_advice`), with seeds of their own in every row. A "
+        "right law is judged on new data: it may fail in 1 % of the sets and three Monte-Carlo "
+        "errors. A wrong law is judged on its own data. Rows of few sets show the cause, not its "
+        "rate; run more sets before you quote one.\n\n"
         + table(["right law", "sets", "false alarms", "bands or skill off", "'do not rely on it'",
                  "errors", "holds"], first)
         + "\n\n"
@@ -445,7 +459,7 @@ def report(lines: list[dict[str, Any]]) -> str:
     )  # fmt: skip
     write_results(
         "calibration_advice",
-        {"rows": rows, "commits": sorted({x.get("commit", "") for x in lines})},
+        {"rows": rows, "commits": sorted({c for row in rows for c in row.get("commits", [])})},
         text,
     )
     return text

@@ -279,10 +279,13 @@ def page() -> None:
         )
     lines += [
         "",
-        "`python -m benchmarks.state_noise information 150`: without fits, from the moments of",
-        "transitions. The oracle holds the spectrum of W, which a fit has to estimate. The columns",
-        "are the largest over the drift of three ratios: spread of the fit over the oracle's, the",
-        "same with the best weights of the first two moments, and the fit over these weights.",
+        "`python -m benchmarks.state_noise information 150` (16 modes: 60): without fits, from the",
+        "moments of transitions. The oracle holds the spectrum of W, which a fit has to estimate.",
+        "The columns are the largest over the drift of three ratios: spread of the fit over the",
+        "oracle's, the same with the best weights of the first two moments, and the fit over these",
+        "weights.",
+        "Where the two first columns agree, the loss is the price of an unknown spectrum, which no",
+        "use of these moments avoids: the variance of a fast mode depends on its rate too.",
         "",
         "| noise | fit over oracle | best weights over their oracle | fit over best weights |",
         "| --- | ---: | ---: | ---: |",
