@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from spdelaw.checks import one_of, real_array, shown, whole
+from spdelaw.checks import LARGEST_VALUE, one_of, real_array, shown, whole
 from spdelaw.domains.places import (
     Places,
     as_points,
@@ -42,9 +42,11 @@ def real(what: str, value: Any, fix: str, *, positive: bool = False) -> float:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = np.nan
-    if not np.isfinite(number) or (positive and number <= 0):
-        kind = "positive" if positive else "finite"
-        raise DomainError(what, expected=f"a {kind} number", got=shown(value), fix=fix)
+    least = 1.0 / LARGEST_VALUE if positive else -LARGEST_VALUE
+    if not least <= number <= LARGEST_VALUE:  # squares of others overflow, or are zero
+        expected = "a positive number" if positive else "a finite number"
+        expected += f" up to {LARGEST_VALUE:g}" if np.isfinite(number) and number > least else ""
+        raise DomainError(what, expected=expected, got=shown(value), fix=fix)
     return number
 
 
@@ -61,7 +63,11 @@ def table(what: str, value: Any, expected: str, fix: str) -> Array:
 
 def restored(what: str, value: Any) -> Array:
     """A table out of a description."""
-    return table(what, value, "a table of numbers", "write it with domain.to_dict()")
+    expected, fix = "a table of finite numbers", "write it with domain.to_dict()"
+    values = table(what, value, expected, fix)
+    if not (np.abs(values) <= LARGEST_VALUE).all():
+        raise DomainError(what, expected=expected, got=shown(value), fix=fix)
+    return values
 
 
 def pair(what: str, value: Any, expected: str, fix: str) -> tuple[float, float]:
