@@ -443,7 +443,7 @@ INSIDE_SHARE = 0.2
 LASTING_NOTE = (
     "the errors of single sensors are correlated in time (correlation {:.2f}): the law treats "
     "them as white noise of the same variance, and underestimates the decay of fast modes; "
-    "residual='memory' models the correlation in forecasts"
+    "forecasts have the correlation where the residual has memory (residual='memory')"
 )
 NO_SPARE_NOTE = (
     "there are as many modes as points: the observation noise is estimated from the modes alone; "
