@@ -373,7 +373,8 @@ def domain_description(rng: random.Random, folder: Path) -> None:
 
 def json_command(rng: random.Random, folder: Path) -> None:
     """A mutated command line with ``--json``: one document on stdout, however it ends."""
-    words = [*mutate_command(rng.choice(COMMANDS[:-2]), rng), "--json"]
+    words = mutate_command(rng.choice(COMMANDS[:-2]), rng)
+    words.insert(1, "--json")  # at the end it might be the value of an option
     said = run_shell(words)
     plain = {"--", "--help", "-h", "--version"} & set(words)  # text was requested, or no JSON
     if not plain and not isinstance(json.loads(said), dict):

@@ -546,7 +546,11 @@ def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
     failed = {}
     for number, make in enumerate(_odd_data.ODDITIES):
         try:
-            call(make())
+            data = make()
+        except OverflowError:  # pandas 2 makes no table of such integers
+            continue
+        try:
+            call(data)
         except SpdeLawError:
             pass
         except Exception as error:  # of another library

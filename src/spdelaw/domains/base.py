@@ -390,10 +390,14 @@ class AbstractDomain(abc.ABC):
         grid = self.check_points(points)
         if not isinstance(coefficients, xr.DataArray):
             return self._synthesise(real_array("coefficients", coefficients), grid, method)
+        if "mode" not in coefficients.dims:
+            expected, got = "coefficients with a dim mode", f"dims {coefficients.dims}"
+            fix = "rename the dim of the modes, or pass a bare array"
+            raise DomainError("coefficients", expected=expected, got=got, fix=fix)
         c = coefficients.transpose(..., "mode")
         kept = list(c.dims[:-1])
         coords = {k: v for k, v in c.coords.items() if set(v.dims) <= set(kept)}
-        field = self._synthesise(np.asarray(c.values, float), grid, method)
+        field = self._synthesise(real_array("coefficients", c.values), grid, method)
         places = places_of_points(grid, self.dims)
         return xr.DataArray(
             places.unflatten(field), {**coords, **places.coords}, [*kept, *places.dims]

@@ -712,7 +712,8 @@ def to_table(fields: xr.DataArray | xr.Dataset, **columns: str) -> pd.DataFrame:
         kept = kept.assign_coords({TIME: to_dates(kept[TIME].values, kept[TIME].attrs)})
     kept = kept.squeeze([PATH] if kept.sizes.get(PATH) == 1 else [], drop=True)
     values = [str(name) for name in kept.data_vars]
-    frame = kept.to_dataframe().dropna(subset=values, how="all").reset_index()
+    frame = kept.to_dataframe().dropna(subset=values, how="all")
+    frame = frame.drop(columns=[n for n in frame.index.names if n in frame]).reset_index()
     heads = [name for name in frame if name not in values and name != POINT]
     heads.sort(key=lambda name: (name != TIME, name != "station"))  # others in their order
     table = frame[[*heads, *values]].rename(columns=names)
