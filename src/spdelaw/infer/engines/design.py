@@ -189,15 +189,12 @@ class Design(NamedTuple):
         """Whether some row observes fewer points than there are modes."""
         return self.observed.least_observed < self.basis.shape[1]
 
-    def paths(self, which: slice | Array, n_times: int | None = None) -> Design:
-        """Some paths alone, of a long record its first times."""
-        some, weights = self.observed.paths(which), self.weights
-        if n_times is None:
-            some = some._replace(survey=self.observed.survey)  # of all rows
-        else:
-            some = some.at_times(slice(n_times)).in_memory()
+    def paths(self, which: slice | Array) -> Design:
+        """Some paths alone, with the survey of all."""
+        some = self.observed.paths(which)._replace(survey=self.observed.survey)
+        weights = self.weights
         if weights is not None and weights.ndim > 1:
-            weights = weights[which, :n_times]
+            weights = weights[which]
         return self._replace(observed=some, weights=weights)
 
 

@@ -52,9 +52,8 @@ from spdelaw.statespace.mean import evaluate_restricted, mean_given
 
 Array = np.ndarray
 
-#: A fit of many paths, or of a long record, starts from a fit of this much of it, which costs
-#: little and lands close.
-WARM_PATHS, WARM_TIMES = 100, 600
+#: A fit of many paths starts from a fit of so many, which costs little and lands close.
+WARM_PATHS = 100
 #: Seconds of an evaluation on one core where paths share their pattern: for each row, and for each
 #: number of a product of matrices.
 ROW_SECONDS, PRODUCT_SECONDS = 4e-5, 1.3e-9
@@ -99,7 +98,7 @@ class FilterObjective(Objective):
     notes: tuple[str, ...] = ()
 
     def run(self) -> Estimate:
-        """Maximise without a mean; large data start from a fit of their head."""
+        """Maximise without a mean; many paths start from a fit of the first."""
         head = self.head()
         share = head.count / self.count
         if share > 0.5 or self.collapsed.decoupled:
@@ -109,12 +108,10 @@ class FilterObjective(Objective):
         return estimate(near, polish=self.polish, rough=self.rough)
 
     def head(self) -> FilterObjective:
-        """The objective of the first paths, and of a long record its first times."""
-        n, n_times = self.collapsed.n_paths, self.observed.times.shape[-1]
-        is_long = n_times > 2 * WARM_TIMES
-        design = self.design.paths(slice(WARM_PATHS), WARM_TIMES if is_long else None)
-        collapsed = design.collapsed() if is_long else first_paths(self.collapsed, WARM_PATHS)
-        count = self.count * collapsed.n_paths / n * design.observed.times.shape[-1] / n_times
+        """The objective of the first paths."""
+        collapsed = first_paths(self.collapsed, WARM_PATHS)
+        design = self.design.paths(slice(WARM_PATHS))
+        count = self.count * collapsed.n_paths / self.collapsed.n_paths
         return dataclasses.replace(self, design=design, collapsed=collapsed, count=count)
 
     def posterior(self, start: Array | None = None) -> LogPosterior:
@@ -226,12 +223,12 @@ class FilterObjective(Objective):
 
     def likelihood(self, collapsed: Collapsed, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of some paths; restricted, where the law has a mean."""
-        space, evaluate = self._with_least_variance(state_space), evaluate_likelihood
-        if self.has_mean:
-            evaluate = functools.partial(
-                evaluate_restricted, anchored=self.anchored, farthest=self.farthest
-            )
-        return evaluate(collapsed, space, use_misfit=self.use_misfit, threads=self.threads)
+        space = self._with_least_variance(state_space)
+        how: dict[str, Any] = {"use_misfit": self.use_misfit, "threads": self.threads}
+        if not self.has_mean:
+            return evaluate_likelihood(collapsed, space, **how)
+        how |= {"anchored": self.anchored, "farthest": self.farthest}
+        return evaluate_restricted(collapsed, space, **how)
 
     def mean_given(self, state_space: StateSpace) -> tuple[Array, Array, Array]:
         """Mean of a law, its covariance, and what it shares with the initial mean."""
@@ -261,8 +258,9 @@ class FilterObjective(Objective):
 
     def at_mean(self, state_space: StateSpace) -> Evaluation:
         """Likelihood and score of a law around its mean."""
-        plain = dataclasses.replace(self, has_mean=False)
-        return plain.likelihood(self.data, state_space)
+        space = self._with_least_variance(state_space)
+        how: dict[str, Any] = {"use_misfit": self.use_misfit, "threads": self.threads}
+        return evaluate_likelihood(self.data, space, **how)
 
     def fit(self, fitted: Estimate, seconds: dict[str, float]) -> Fit:
         """The estimate with its notes, decisions and log density."""
