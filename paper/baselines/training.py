@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from paper.baselines.inputs import Cases
 from paper.baselines.protocol import Protocol, is_over, rate_factor
-from spdelaw.amortized.torch_run import TorchRun
+from spdelaw.amortized.neural import TorchRun
 from spdelaw.amortized.training import Report, stream
 from spdelaw.amortized.training import train as train_run
 from spdelaw.errors import ConvergenceError
