@@ -27,7 +27,7 @@ ABILITIES = {
         "evaluation/forecast_skill.py", "evaluation/hindcast.py", "evaluation/rivals.py",
         "evaluation/comparison.py", "evaluation/verification.py",
     ),
-    "filling of gaps": ("evaluation/gaps/",),
+    "filling of gaps": ("evaluation/gap_filling.py", "evaluation/gap_selection.py"),
     "residuals with memory, kriged, shared": ("law/residuals.py", "infer/residuals.py"),
     "several fields, graphs, meshes, empirical modes": (
         "domains/fields.py", "domains/graph.py", "domains/mesh.py", "domains/empirical.py",

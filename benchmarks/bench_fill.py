@@ -29,7 +29,7 @@ from benchmarks._timing import RESULTS, table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl
-from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.evaluation.gap_filling import fill_record
 from spdelaw.evaluation.scores import gaussian_crps
 from spdelaw.evaluation.tasks import coverage
 

@@ -12,7 +12,7 @@ from paper.regimes import PAPER, TITLES
 from paper.reproduction.gaps import BREAK, SHARE
 from paper.reproduction.gaps import N_PATHS as GAPPY_PATHS
 from spdelaw.data.io.safe_files import replace_file
-from spdelaw.report.sections.summary import Answer
+from spdelaw.report.summary import Answer
 
 Record = dict[str, Any]
 Row = dict[str, Any]

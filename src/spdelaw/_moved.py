@@ -28,7 +28,7 @@ MOVED = {
     "spdelaw.paper": "paper",
     "spdelaw.paper.demo": "paper.demonstration",
     "spdelaw.paper.published": "paper.regimes",
-    "spdelaw.report.drawing": "spdelaw.report.figures.style",
+    "spdelaw.report.drawing": "spdelaw.report.figures.draw",
     "spdelaw.report.html": "spdelaw.report.page",
     "spdelaw.simulation": "spdelaw.processes.paths",
     "spdelaw.statespace.semilinear": "spdelaw.statespace.transitions",

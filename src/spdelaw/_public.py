@@ -22,7 +22,7 @@ from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.sphere import Sphere
 from spdelaw.evaluation.comparison import Comparison, compare
 from spdelaw.evaluation.forecast_skill import Skill, Verification, leave_future_out, skill
-from spdelaw.evaluation.gaps.filling import fill
+from spdelaw.evaluation.gap_filling import fill
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.evaluation.verification import verify
 from spdelaw.infer.discovery import Discovery, discover

@@ -10,7 +10,17 @@ import sys
 import pytest
 
 import spdelaw as sl
-from spdelaw.cli.options import GROUPS, MISSING, PACKAGE, Part, collect, expand
+from spdelaw.cli.options import (
+    GROUPS,
+    MISSING,
+    PACKAGE,
+    REQUIRED,
+    Field,
+    Part,
+    collect,
+    expand,
+    read_signature,
+)
 from spdelaw.cli.shell import (
     COMMANDS,
     FOLDER,
@@ -19,9 +29,8 @@ from spdelaw.cli.shell import (
     load_command,
     signature_of,
 )
-from spdelaw.cli.signatures import REQUIRED, Field, read_signature
 from spdelaw.datasets import NAMES
-from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.evaluation.gap_filling import fill_record
 from spdelaw.processes.catalogue import EQUATIONS, SEMILINEAR
 
 CLASSES = [

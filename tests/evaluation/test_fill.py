@@ -6,9 +6,9 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.gaps import selection as selection_module
-from spdelaw.evaluation.gaps.filling import fill_record
-from spdelaw.evaluation.gaps.selection import gap_task
+from spdelaw.evaluation import gap_selection as selection_module
+from spdelaw.evaluation.gap_filling import fill_record
+from spdelaw.evaluation.gap_selection import gap_task
 
 CALM = sl.catalogue.heat(n_modes=3, initial="stationary")
 GRID = np.linspace(0, np.pi, 13)

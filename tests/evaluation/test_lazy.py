@@ -10,10 +10,10 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.data import executors as executors_module
+from spdelaw.evaluation import gap_filling as filling_module
 from spdelaw.evaluation.checks import outside as outside_module
 from spdelaw.evaluation.checks import suite as suite_module
-from spdelaw.evaluation.gaps import filling as filling_module
-from spdelaw.evaluation.gaps.filling import fill_record
+from spdelaw.evaluation.gap_filling import fill_record
 from spdelaw.infer.engines import design as design_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")

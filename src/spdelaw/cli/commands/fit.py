@@ -12,7 +12,7 @@ import xarray as xr
 
 import spdelaw.amortized.engine  # noqa: F401  # defines the engine
 from spdelaw.checks import one_of
-from spdelaw.cli.commands.laws import (
+from spdelaw.cli.commands.show import (
     domain_name,
     fit_facts,
     law_document,

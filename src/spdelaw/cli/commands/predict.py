@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan, with_source
+from spdelaw.cli.commands.show import domain_name, show_guesses, show_plan, with_source
 from spdelaw.cli.inputs import DataOptions, LawAndData, read_places, shown_time
 from spdelaw.cli.options import (
     DataFile,
@@ -27,7 +27,7 @@ from spdelaw.data.io.files import write
 from spdelaw.data.io.tables import is_table
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.gaps.filling import Filled, fill_record
+from spdelaw.evaluation.gap_filling import Filled, fill_record
 from spdelaw.infer.model import Model
 from spdelaw.law.io import load
 from spdelaw.law.law import Law

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from spdelaw.checks import one_of
+from spdelaw.checks import one_of, shown
 from spdelaw.data.observed import Observed, check_change
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
@@ -824,7 +824,7 @@ def check_term_names(what: str, names: Any) -> None:
     listed = isinstance(names, Sequence) and not isinstance(names, str)
     if not (listed and all(isinstance(name, str) for name in names)):
         fix = f"pass {what}=('u', 'u^3')"
-        raise InputError(what, expected="names in a tuple", got=repr(names), fix=fix)
+        raise InputError(what, expected="names in a tuple", got=shown(names), fix=fix)
 
 
 def check_semilinear(model: Model, terms: Sequence[str], scheme: str = "exact") -> None:

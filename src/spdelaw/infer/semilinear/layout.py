@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spdelaw.checks import one_of
+from spdelaw.checks import one_of, shown
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.errors import DataError, InputError
@@ -327,7 +327,7 @@ def by_field(
         if len(terms) < 2:
             expected = "two fields or more, each with its terms"
             fix = f"pass {what}=('u', 'u^3') for one field"
-            raise InputError(what, expected=expected, got=repr(dict(terms)), fix=fix)
+            raise InputError(what, expected=expected, got=shown(dict(terms)), fix=fix)
         if n_modes == "auto":
             expected = f"a number together with {what} by field"
             fix = "pass the modes of each field, such as n_modes=15"

@@ -25,8 +25,7 @@ from spdelaw.report.figures.charts import (
     symmetric_scale,
     thinned,
 )
-from spdelaw.report.figures.draw import draw
-from spdelaw.report.figures.style import as_paths
+from spdelaw.report.figures.draw import as_paths, draw
 from spdelaw.report.maps import Canvas, canvas_of, is_geographic
 
 if TYPE_CHECKING:

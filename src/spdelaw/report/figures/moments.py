@@ -15,8 +15,7 @@ from spdelaw.errors import DataError
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.specification import check_times
 from spdelaw.report.figures.charts import Z95, Band, Chart, Line, Panel
-from spdelaw.report.figures.draw import draw
-from spdelaw.report.figures.style import COLUMN, as_paths
+from spdelaw.report.figures.draw import COLUMN, as_paths, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,9 +24,8 @@ from spdelaw.report.figures.charts import (
     apart,
     fan,
 )
-from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.draw import COLUMN, draw
 from spdelaw.report.figures.fields import moments_of, nearest, one_path, space_names
-from spdelaw.report.figures.style import COLUMN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

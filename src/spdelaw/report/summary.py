@@ -14,8 +14,8 @@ from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
+from spdelaw.report.figures.draw import ASSETS
 from spdelaw.report.figures.laws import Spectra, spectra
-from spdelaw.report.figures.style import ASSETS
 
 Array = np.ndarray
 

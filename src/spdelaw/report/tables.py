@@ -16,7 +16,7 @@ from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 from spdelaw.report.data import TIERS, ReportData
 from spdelaw.report.plots import Table
-from spdelaw.report.sections.summary import mode_names
+from spdelaw.report.summary import mode_names
 
 #: Letters of parameters in headings.
 LETTERS = {"eigenvalue": "λ", "noise_variance": "q"}
