@@ -192,9 +192,10 @@ def of_each_field(make: Callable[[ReportData], Chart]) -> Callable[[ReportData],
 def _parameters(data: ReportData) -> list[Any]:
     return [
         *([spectra_chart(data.laws, data.truth)] if data.is_linear else []),
-        tables.mode_table(data),
-        *([tables.eigenmode_table(data)] if data.is_coupled else []),
-        tables.scalar_table(data),
+        tables.mode_table(data.law),
+        tables.eigenmode_table(data.law),
+        tables.scalar_table(data.law),
+        tables.mode_table(data.law, initial=True),
     ]
 
 
