@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,14 +35,19 @@ def mode_labels(data: ReportData, n: int) -> list[str]:
 
 def text_of(data: ReportData, block: str, **more: Any) -> list[str]:
     """Paragraphs of a block of ``texts.html``."""
+    template = _texts()
+    text = "".join(template.blocks[block](template.new_context({"data": data, **more})))
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+@functools.cache
+def _texts() -> Any:
     import jinja2
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     environment.filters |= {"sentence": _sentence, "count": _count}
-    template = environment.from_string(ASSETS.joinpath("texts.html").read_text(encoding="utf-8"))
-    text = "".join(template.blocks[block](template.new_context({"data": data, **more})))
-    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    return [paragraph for paragraph in paragraphs if paragraph]
+    return environment.from_string(ASSETS.joinpath("texts.html").read_text(encoding="utf-8"))
 
 
 def _sentence(text: str, capital: bool = True) -> str:
