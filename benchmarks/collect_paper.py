@@ -21,7 +21,7 @@ import spdelaw as sl
 from paper.regimes import EQUATIONS
 from paper.reproduction.figures import draw_figures
 from paper.reproduction.plan import N_MODES, N_TIME, PROFILES, plan
-from paper.reproduction.records import read_records, record_path
+from paper.reproduction.records import read_records
 from paper.reproduction.scores import of_equation
 from paper.reproduction.tables import runs_of, spread, write_tables
 from spdelaw.data.io.safe_files import replace_file
@@ -81,9 +81,9 @@ def _profile(out: Path, name: str) -> None:
         for page, figures in (("laws", LAWS), ("networks", NETWORKS)):
             (folder / f"{page}.md").write_text(_page(folder, figures), encoding="utf-8")
         (folder / "records").mkdir(exist_ok=True)
-        for run in runs:
-            if (path := record_path(out, run)).exists():
-                shutil.copyfile(path, folder / "records" / path.name)
+        for record in records:
+            file = f"{record['name']}.json"
+            shutil.copyfile(out / "records" / name / file, folder / "records" / file)
     print(f"{name}: {len(records)} of {len(runs)} runs have a record")
 
 
@@ -104,7 +104,8 @@ def completed(record: dict[str, Any]) -> dict[str, Any]:
     points = given.default_grid()
     law = of_equation(equation, given.times, points)._replace(n_time=N_TIME)
     variance = law.field()[1] ** 2 @ spatial_weights(given.domain, points)
-    return record | {"curves": {**curves, "averaged_variance": variance.tolist()}}
+    moments = {"time": given.times.tolist(), "averaged_variance": variance.tolist()}
+    return record | {"curves": curves | moments}
 
 
 def _page(folder: Path, figures: dict[str, str]) -> str:
