@@ -9,7 +9,7 @@ import html
 import numbers
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy
@@ -26,9 +26,6 @@ from spdelaw.domains.places import (
 )
 from spdelaw.domains.products import Multiplied, Pairs, Products, pairs_of_modes
 from spdelaw.errors import AliasingWarning, DomainError
-
-if TYPE_CHECKING:
-    from spdelaw.domains.base import AbstractDomain
 
 Array = np.ndarray
 

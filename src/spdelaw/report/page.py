@@ -192,9 +192,10 @@ def of_each_field(make: Callable[[ReportData], Chart]) -> Callable[[ReportData],
 def _parameters(data: ReportData) -> list[Any]:
     return [
         *([spectra_chart(data.laws, data.truth)] if data.is_linear else []),
-        tables.mode_table(data),
-        *([tables.eigenmode_table(data)] if data.is_coupled else []),
-        tables.scalar_table(data),
+        tables.mode_table(data.law),
+        tables.eigenmode_table(data.law),
+        tables.scalar_table(data.law),
+        tables.mode_table(data.law, initial=True),
     ]
 
 
@@ -231,11 +232,18 @@ CONTENTS = (
 )  # fmt: skip
 
 
+def _figure(data: ReportData, chart: Chart) -> Figure:
+    """A chart with its caption, the block of its name."""
+    field = f"Field {chart.field}. " if chart.field else ""
+    caption = text_of(data, f"caption_{chart.name}", chart=chart, field=field)
+    return plotly_figure(chart, " ".join(caption))
+
+
 def sections_of(data: ReportData) -> list[Section]:
     """The sections of a report, in the order of the page."""
 
     def section(entry: Entry) -> Section:
-        parts = (plotly_figure(p) if isinstance(p, Chart) else p for p in entry.parts(data))
+        parts = (_figure(data, p) if isinstance(p, Chart) else p for p in entry.parts(data))
         text = " ".join(text_of(data, entry.name))
         return Section(entry.name, entry.title, text, tuple(parts))
 

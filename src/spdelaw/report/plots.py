@@ -216,7 +216,7 @@ def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
 # ---------- Charts drawn by plotly
 
 
-def plotly_figure(chart: Chart) -> Figure:
+def plotly_figure(chart: Chart, caption: str) -> Figure:
     """A chart as a figure of the page."""
     drawing = _Drawing(chart)
     boxes, height, maps = _place_panels(chart)
@@ -237,7 +237,8 @@ def plotly_figure(chart: Chart) -> Figure:
     page_layout["legend"] |= {"y": legend_at or 1.0}
     controls = [dataclasses.asdict(control) for control in chart.controls]
     moves = {"controls": controls, "maps": maps, **drawing.moves}
-    return Figure(chart.name, chart.caption, drawing.traces, page_layout, inner + top + 52, moves)
+    name = f"{chart.name}-{chart.field}" if chart.field else chart.name
+    return Figure(name, caption, drawing.traces, page_layout, inner + top + 52, moves)
 
 
 def _place_panels(chart: Chart) -> tuple[list[tuple[Panel, Any]], int, tuple[tuple[int, int], ...]]:

@@ -71,16 +71,15 @@ def modes_chart(data: ReportData) -> Chart:
     n = min(MAP_MODES if data.canvas else LINE_MODES, data.law.n_modes // n_fields)
     modes = data.domain.eigenfunctions(data.points, n)
     modes = np.where(data.ever_observed[:, None], modes, np.nan)
-    caption = "The first modes over space, scaled so that the square of each has the integral 1."
     names = mode_labels(data, n)
     if data.canvas is None:
         at = thinned(len(data.points), LINE_POINTS)
-        return Chart("modes", caption, ((mode_lines(data.points[at], modes[at], names,
+        return Chart("modes", ((mode_lines(data.points[at], modes[at], names,
                                                     data.axes[0]),),))  # fmt: skip
     maps = labelled("map", data.canvas.shown(modes.T), "mode", *"yx"[-data.canvas.at.ndim :])
     panel = field_panel(maps, None, data.canvas, symmetric_scale(maps.values), bar=True)
     control = Control("mode", names, kind="select")
-    return Chart("modes", f"{caption} {data.canvas.note}".strip(), ((panel,),), (control,))
+    return Chart("modes", ((panel,),), (control,), data.canvas.note)
 
 
 # ---------- Observed and reconstructed fields, and their difference
@@ -139,12 +138,8 @@ def _image_chart(
     margin = 0.04 * (ends[1] - ends[0])
     profile = Panel(marks, x=data.axes[0], y=data.quantity, height=180,
                     y_range=(float(ends[0] - margin), float(ends[1] + margin)))  # fmt: skip
-    caption = (
-        "Above: time to the right, space upwards. Below: the field at the chosen time, with the "
-        "band in which 95 % of the observations should lie."
-    )
     slider = Control("time", when.texts, len(when.texts) // 2)
-    return Chart("fields", caption, (row, (profile,)), (*choice, slider))
+    return Chart("fields", (row, (profile,)), (*choice, slider))
 
 
 def _map_chart(
@@ -179,16 +174,9 @@ def _map_chart(
     marks = _band_marks(line_times.positions, swapped, at, "path", slider.name, "t")
     below = Panel(marks, x=line_times.title, y=data.quantity, height=190,
                   cursor=("time", when.positions))  # fmt: skip
-    grey = "missing, or outside the domain" if canvas.is_grid else "missing"
-    coast = "Coastline: Natural Earth. " if len(canvas.coast) else ""
-    caption = (
-        f"Above: the map at the chosen time; grey is {grey}. Below: the field over time at the "
-        f"white mark, with the band in which 95 % of the observations should lie. {coast}"
-        + canvas.note
-    ).strip()
     controls = (Control("show", tuple(parts), kind="select"), *choice,
                 Control("time", when.texts, len(maps) // 2), slider)  # fmt: skip
-    return Chart("fields", caption, ((panel,), (below,)), controls)
+    return Chart("fields", ((panel,), (below,)), controls, canvas.note)
 
 
 # ---------- Draws and observed paths
@@ -218,8 +206,7 @@ def samples_chart(data: ReportData) -> Chart:
                             bar=c == len(paths) - 1, height=180)
             )  # fmt: skip
         rows.append(row)
-    caption = "Observed paths (above) and draws from the law (below), on one colour scale."
-    return Chart("samples", caption, rows)
+    return Chart("samples", rows)
 
 
 def _sample_maps(
@@ -243,9 +230,8 @@ def _sample_maps(
                                   bar=canvas.is_wide or side_by_side))  # fmt: skip
     labels = [f"path {path['path'].item()}, draw {i + 1}" for i, path in enumerate(paths)]
     controls = (Control("pair", labels, kind="select"), Control("time", when.texts, len(at) // 2))
-    caption = "An observed path and a draw from the law at the chosen time, on one colour scale."
     rows = [(panel,) for panel in panels] if canvas.is_wide else (panels,)
-    return Chart("samples", f"{caption} {canvas.note}".strip(), rows, controls)
+    return Chart("samples", rows, controls, canvas.note)
 
 
 # ---------- A forecast, and calibration
@@ -491,11 +477,7 @@ def moments_charts(data: ReportData) -> list[Chart]:
             when = one.time_labels(over_time.at)
             marks = _marks(over_time, when.positions)
             row.insert(0, Panel(marks, f"{title} over time", when.title, from_zero=True))
-        caption = (
-            f"{title.capitalize()} and energy of the modes: points are the data, the band holds "
-            "95 % of draws from the law."
-        )
-        charts.append(Chart("moments", caption, (row,)).of_field(one.label))
+        charts.append(Chart("moments", (row,)).of_field(one.label))
     return charts
 
 

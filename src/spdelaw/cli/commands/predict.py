@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.commands.show import domain_name, show_guesses, show_plan, with_source
+from spdelaw.cli.commands.show import show_guesses, show_plan, with_source
 from spdelaw.cli.inputs import DataOptions, LawAndData, read_places, shown_time
 from spdelaw.cli.options import (
     DataFile,
@@ -32,6 +32,7 @@ from spdelaw.infer.model import Model
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
 from spdelaw.law.observations import next_times
+from spdelaw.report.tables import domain_text
 
 # ---------- ``spdelaw sample``: write new paths of a law
 
@@ -337,7 +338,7 @@ def fill_command(
         "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
         "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
         "chosen": filled_record.data.attrs["chosen_by"],
-        "domain": domain_name(chosen.domain),
+        "domain": domain_text(chosen.domain),
     }
     report_written(
         output, f"{file} filled", filled_record.data, target, facts, data=str(file),

@@ -20,167 +20,41 @@ from spdelaw.data.prepare import Preparation
 from spdelaw.data.quality import hints, suspect_fills
 from spdelaw.data.recognise import recognise, scattered_places
 from spdelaw.data.summary import describe, fingerprint
-from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.box import Box
-from spdelaw.domains.hermite import Line
-from spdelaw.domains.interval import Interval
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
-from spdelaw.processes.linear import Linear
-from spdelaw.processes.semilinear import Reacting
+from spdelaw.report.plots import Table
+from spdelaw.report.tables import (
+    domain_text,
+    eigenmode_table,
+    law_facts,
+    mode_table,
+    scalar_table,
+    term_table,
+)
 
 # ---------- Tables and facts of a law
 
 
-#: Heads of columns that are letters of the equation.
-COLUMNS = {"eigenvalue": "lambda", "noise_variance": "q"}
-#: Smaller numbers are zero by symmetry, unless their interval says otherwise.
-ROUNDING = 1e-12
-
-
 def show_law(output: Output, title: str, law: Law, most: int | None = None) -> None:
-    """Tables of drift, noise and terms: spectra, or eigenmodes and variances of coupled modes."""
-    table = law.parameters
-    if "drift" in table:
-        modes = law.eigenmodes()
-        columns = {"e-folding time": modes.e_folding_time.values, "period": modes.period.values}
-        _show_estimates(output, title, "eigenmode", columns, law, most)
-        names = {"own decay": "drift", "noise variance": "noise_covariance"}
-        columns = {head: np.einsum("nns->ns", table[name].values) for head, name in names.items()}
-        title = "Diagonals of drift and noise; --json has the matrices"
-        _show_estimates(output, title, "mode", columns, law, most)
-    else:
-        show_modes(output, title, law, initial=False, most=most)
-    if "coefficient" in table:
-        show_terms(output, law)
+    """Tables of the modes, of the eigenmodes of a drift that couples modes, and of the terms."""
+    output.line(title)
+    for table in (eigenmode_table(law), mode_table(law), term_table(law)):
+        show_table(output, table, most)
 
 
-def show_modes(
-    output: Output, title: str, law: Law, *, initial: bool, most: int | None = None
-) -> None:
-    """Table of the parameters that each mode has: those of the initial state, or all others."""
-    names = [str(n) for n, t in law.parameters.data_vars.items() if t.dims == ("mode", "statistic")]
-    columns = {
-        COLUMNS.get(name, name.replace("_", " ")): law.parameters[name].values
-        for name in names
-        if name.startswith("initial") == initial
-    }
-    _show_estimates(output, title, "mode", columns, law, most)
-
-
-def show_terms(output: Output, law: Law) -> None:
-    """Table of the terms beyond the linear drift."""
-    columns = {"coefficient": law.parameters["coefficient"].values}
-    names = [str(name) for name in law.parameters["term"].values]
-    _show_estimates(output, "Terms of the drift", "term", columns, law, names=names)
-
-
-def _show_estimates(
-    output: Output,
-    title: str,
-    what: str,
-    columns: dict[str, np.ndarray],
-    law: Law,
-    most: int | None = None,
-    names: list[str] | None = None,
-) -> None:
-    """Table with a row per mode or term, and two columns, estimate and interval, per parameter."""
-    interval = f"{100 * law.parameters.attrs['interval_level']:g} % interval"
-    header = [what, *(head for name in columns for head in (name, interval))]
-    n_rows = max(map(len, columns.values()), default=0)
-    names = names or [str(i + 1) for i in range(n_rows)]
-    rows = [
-        [name, *(cell for values in columns.values() for cell in _cells(values[i]))]
-        for i, name in enumerate(names[:most])
-    ]
-    output.table(title, header, rows)
-    if len(rows) < n_rows:
-        output.line(f"  ... {n_rows - len(rows)} more {what}s: spdelaw show lists all.\n")
-
-
-def _cells(values: np.ndarray) -> tuple[str, str]:
-    """Estimate and interval as text."""
-    estimate, stderr, lower, upper = values
-    if not np.isfinite(estimate):
-        return "none", ""
-    may_be_zero = stderr == 0 or lower <= 0 <= upper
-    shown = "0" if may_be_zero and abs(estimate) <= ROUNDING else f"{estimate:.4g}"
-    return shown, "known" if stderr == 0 else f"[{lower:.4g}, {upper:.4g}]"
-
-
-def scalar_facts(law: Law) -> dict[str, str]:
-    """Parameters that are single numbers, as text."""
-    table = law.parameters
-    scalars = {str(n).replace("_", " "): table[n] for n in table.data_vars if table[n].ndim == 1}
-    facts = {name: " ".join(_cells(values.values)) for name, values in scalars.items()}
-    if "point" in table.sizes:
-        std = table["observation_std"].sel(statistic="estimate").values
-        facts["observation std"] = f"{std.min():.4g} to {std.max():.4g}, one per point"
-    elif "observation std" in facts and float(scalars["observation std"][0]) == 0:
-        facts["observation std"] = "0 (no observation noise)"
-    return facts
+def show_table(output: Output, table: Table, most: int | None = None) -> None:
+    """Print the first rows of a table that has any."""
+    if not table.rows:
+        return
+    output.table(table.caption, table.header, table.rows[:most])
+    left_out = len(table.rows[len(table.rows) if most is None else most :])
+    if left_out:
+        output.line(f"  ... {left_out} more {table.header[0]}s: spdelaw show lists all.\n")
 
 
 def fit_facts(law: Law) -> dict[str, str]:
-    """Provenance of the law and of its fit."""
-    info = law.info
-    convergence, of = info.convergence or {}, info.log_likelihood_of
-    spectra = f"dynamics {law.dynamics.name}"
-    if isinstance(law.dynamics, Linear):
-        spectra = f"drift {info.drift}, noise {info.noise}"
-    elif isinstance(law.dynamics, Reacting) and law.dynamics.amplitude is not None:
-        spectra += f", noise {law.dynamics.state_noise_kind.replace('_', ' ')}"
-    numbers = "" if of is None else f" of {of['count']} {of['kind']}"
-    sizes = {"path": info.n_paths, "time": info.n_times, "point": info.n_points}
-    return {
-        "domain": domain_name(law.domain),
-        "engine": f"{info.engine}, route {info.route}",
-        "data": shape({name: n for name, n in sizes.items() if n is not None}),
-        "initial state": law.initial.kind,
-        **_mean_facts(law),
-        "spectra": f"{spectra}, {info.n_nuisance or 0} nuisance modes",
-        **scalar_facts(law),
-        **_unit_facts(law),
-        **_time_dependence_facts(law),
-        "log-likelihood": f"{info.log_likelihood:.8g}{numbers} ({info.n_parameters} parameters)",
-        "convergence": f"{convergence.get('evaluations')} evaluations, "
-        f"remaining gain {convergence.get('remaining_gain', float('nan')):.1e}",
-        "fitting": f"{sum((info.seconds or {}).values()):.2f} s",
-    }
-
-
-def _mean_facts(law: Law) -> dict[str, str]:
-    """The mean of the model, and how far it is from zero where the data decided."""
-    decided = law.info.get("decisions", {}).get("mean", {})
-    if law.info.mean is None or not decided:
-        return {}
-    z, limit = decided.get("largest_z_of_mean"), decided.get("mean_from_z")
-    if z is None:
-        return {"mean": law.info.mean}
-    return {"mean": f"{law.info.mean} (largest |z| of a mode {z:.2g}, dropped below {limit:.1f})"}
-
-
-def _unit_facts(law: Law) -> dict[str, str]:
-    """Units of the parameters, where the data have units."""
-    units = {name: one.attrs.get("units") for name, one in law.parameters.data_vars.items()}
-    words = {COLUMNS.get(str(k), str(k).replace("_", " ")): v for k, v in units.items() if v}
-    return {"units": ", ".join(f"{k} {v}" for k, v in words.items())} if words else {}
-
-
-def _time_dependence_facts(law: Law) -> dict[str, str]:
-    """Forcing, residual with memory and seasons, where there are any."""
-    facts = {}
-    if law.forcing is not None:
-        t = law.forcing.times
-        facts["forcing"] = f"known from {t[0]:g} to {t[-1]:g}"
-    if law.residual_memory is not None:
-        unit = str((law.info.time or {}).get("units", "")).split(" since ")[0]
-        facts["residual"] = law.residual_memory.in_words(unit)
-    season = getattr(law.dynamics, "season", None)
-    if season is not None:
-        weights = ", ".join(f"{w:.3g}" for w in season.weights)
-        facts["noise by season"] = f"{weights}, relative; period {season.period:g}"
-    return facts
+    """Facts about a law, with the parameters that belong to no mode."""
+    return law_facts(law) | {row[0]: " ".join(row[1:]) for row in scalar_table(law).rows}
 
 
 def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> Law:
@@ -188,18 +62,6 @@ def with_source(law: Law, options: DataOptions, fields: xr.DataArray | None) -> 
     data = {"file": str(options.file)}
     data |= {} if fields is None else {"fingerprint": fingerprint(fields)}
     return law.with_info(data=data)
-
-
-def domain_name(domain: AbstractDomain | str) -> str:
-    """A domain as people write it."""
-    if isinstance(domain, str):
-        return "EOFs of the data"
-    if isinstance(domain, Interval):
-        return f"[{domain.a:.6g}, {domain.b:.6g}], {domain.boundary}"
-    if isinstance(domain, Box):
-        words = ", ".join(dict.fromkeys(map(str, domain.boundary)))
-        return f"{' × '.join(f'[{a:.6g}, {b:.6g}]' for a, b in domain.sides)}, {words}"
-    return "the weighted line" if isinstance(domain, Line) else str(domain)
 
 
 def show_notes(output: Output, law: Law) -> None:
@@ -253,7 +115,7 @@ def show_plan(
         "time": time_in_words(fields["time"].values, clock),
         "values": f"mean {observed.mean():.4g}, standard deviation {observed.std():.4g}",
         "missing": f"{100 * missing:.3g} %",
-        "domain": f"{domain_name(domain)} ({chosen.source})",
+        "domain": f"{domain_text(domain)} ({chosen.source})",
         "modes": str(n_modes),
     })  # fmt: skip
     for guess in source.guesses:
@@ -407,9 +269,9 @@ def show_command(law: LawFile, output: Output) -> None:
         spdelaw show heat.law --json
     """
     learned = load(law)
-    show_law(output, f"{law}: {learned.n_modes} modes on {domain_name(learned.domain)}", learned)
+    show_law(output, f"{law}: {learned.n_modes} modes on {domain_text(learned.domain)}", learned)
     if learned.parameters.attrs.get("initial_state") != "stationary":
-        show_modes(output, "Initial state", learned, initial=True)
+        show_table(output, mode_table(learned, initial=True))
     facts = fit_facts(learned) | {"version": f"spdelaw {learned.info.get('version', '?')}"}
     output.facts("", facts | {"size": human_size(file_size(law))})
     show_notes(output, learned)

@@ -120,14 +120,7 @@ def spectra_chart(laws: Mapping[str, Law], truth: SpectralSPDE | None = None) ->
         )
         reach = max([3.5, *(1.1 * np.nanmax(np.abs(e.y), initial=0.0) for e in errors[1:])])
         below.append(Panel(errors, y="z-score", y_range=(-reach, reach), height=110, **bottom))
-    caption = (
-        f"Eigenvalues and noise variances with {level:g} % intervals, on logarithmic axes. A "
-        "missing bar means that the data do not determine the parameter."
-    )
-    caption += " Below: error in standard errors; 95 % of them should lie in the grey band." * (
-        truth is not None
-    )
-    return Chart("spectra", caption, (above,) if truth is None else (above, below))
+    return Chart("spectra", (above,) if truth is None else (above, below))
 
 
 def _standard_errors(values: Array, true: Array) -> Array:
@@ -209,7 +202,7 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
             colour, symbol = LAW_LOOKS[i]
             marks.append(Line(x, values[:, 0], label, colour, "", symbol, error=error_bars(values)))
         panels.append(Panel(marks, x="mode n", y=y, log=True, whole=True))
-    return draw(Chart("ratios", "", (panels,)), (1.75 * COLUMN, 0.7 * COLUMN))
+    return draw(Chart("ratios", (panels,)), (1.75 * COLUMN, 0.7 * COLUMN))
 
 
 # ---------- The energy of each mode under a law
@@ -231,7 +224,7 @@ def plot_law_energy(law: Law, time: float | None = None) -> Figure:
     energy = _energy(law, at)[: law.n_modes]
     line = Line(np.arange(1, law.n_modes + 1), energy, symbol="o")
     panel = Panel((line,), x="mode n", y=f"energy E cₙ² at t = {at:g}", log=True, whole=True)
-    return draw(Chart("energy", "", ((panel,),)))
+    return draw(Chart("energy", ((panel,),)))
 
 
 def _energy(law: Law, at: float) -> Array:
@@ -284,7 +277,7 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
     marks.append(Line(x[:, 0], y[:, 0], label, "law", "", "o", error=error_bars(y),
                       x_error=error_bars(x)))  # fmt: skip
     panels.append(Panel(marks, "eigenvalues of the drift", "decay rate", "frequency [rad/time]"))
-    return draw(Chart("operator", "", (panels,)), (2.5 * COLUMN, 0.72 * COLUMN))
+    return draw(Chart("operator", (panels,)), (2.5 * COLUMN, 0.72 * COLUMN))
 
 
 def _matrix_panel(law: Law, matrix: Array, name: str, x: str, y: str) -> Panel:
@@ -341,12 +334,7 @@ def reaction_chart(law: Law, data: Array, quantity: str, terms: Callable[[Array]
         (Panel(marks, y="reaction", height=280, x_range=(low, high)),),
         (Panel((bars,), x=quantity, y="share of data", height=90, x_range=(low, high)),),
     )
-    caption = (
-        "Rate of change of the field by the reaction at each value, with the band from the "
-        "uncertainty of the coefficients. Below: histogram of the data. Where there are few data, "
-        "the curve is an extrapolation."
-    )
-    return Chart("reaction", caption, rows)
+    return Chart("reaction", rows)
 
 
 def phase_plane_chart(dynamics: Reacting, values: Mapping[str, Array]) -> Chart:
@@ -364,8 +352,4 @@ def phase_plane_chart(dynamics: Reacting, values: Mapping[str, Array]) -> Chart:
     for name, colour, dash in zip(names, ("law", "second"), ("-", "--"), strict=True):
         drift = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
         marks.append(Contour(fine_u, fine_v, drift, f"nullcline of {name}", colour, dash))
-    caption = (
-        f"Values of {names[0]} and {names[1]} at the same place and time (darker: more), and the "
-        "nullclines, on which the reaction of a field is zero. Where they cross is a fixed point."
-    )
-    return Chart("plane", caption, ((Panel(marks, x=names[0], y=names[1], height=340),),))
+    return Chart("plane", ((Panel(marks, x=names[0], y=names[1], height=340),),))

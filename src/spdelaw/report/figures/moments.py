@@ -250,7 +250,7 @@ def plot_energy_spectrum(
          Line(mode, sample.value / exact, error=bars / exact, **points)),
         x="mode n", y="ratio", whole=True, x_range=limits,
     )  # fmt: skip
-    return draw(Chart("energy", "", ((top,), (bottom,))), (COLUMN, 0.9 * COLUMN), ax, (3, 1.2))
+    return draw(Chart("energy", ((top,), (bottom,))), (COLUMN, 0.9 * COLUMN), ax, (3, 1.2))
 
 
 # ---------- The spatially averaged variance over time
@@ -291,7 +291,7 @@ def plot_variance(
     )
     y = "spatially averaged variance"
     panel = Panel(marks, _variance_formula(equation), "time", y, from_zero=True)
-    return draw(Chart("variance", "", ((panel,),)), ax=ax)
+    return draw(Chart("variance", ((panel,),)), ax=ax)
 
 
 def _variance_formula(equation: SpectralSPDE) -> str:
