@@ -10,7 +10,7 @@ BEYOND_PUBLIC = {
     "spdelaw.amortized": ("amortized_posterior", "amortized_reconstruct", "sample_decoder"),
     "spdelaw.amortized.encoder": ("N_HEAD", "N_STATE", "OdeRnn"),
     "spdelaw.amortized.structured": ("make_config",),
-    "spdelaw.amortized.torch_run": ("TorchRun",),
+    "spdelaw.amortized.neural": ("TorchRun",),
     "spdelaw.amortized.training": ("Report", "read_checkpoint", "reporter", "stream", "train"),
     "spdelaw.chaos": ("CosineBasis", "HaarBasis", "expand", "propagate"),
     "spdelaw.checks": ("one_of", "whole"),

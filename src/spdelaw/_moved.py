@@ -18,7 +18,7 @@ MOVED = {
     "spdelaw.chaos.hermite": "spdelaw.chaos.indices",
     "spdelaw.chaos.multi_index": "spdelaw.chaos.indices",
     "spdelaw.chaos.tail": "spdelaw.chaos.propagators",
-    "spdelaw.chaos.time_basis": "spdelaw.chaos.bases",
+    "spdelaw.chaos.time_basis": "spdelaw.chaos.propagators",
     "spdelaw.data.atomic": "spdelaw.data.io.safe_files",
     "spdelaw.domain": "spdelaw.domains",
     "spdelaw.equation": "spdelaw.processes",
@@ -33,7 +33,7 @@ MOVED = {
     "spdelaw.simulation": "spdelaw.processes.paths",
     "spdelaw.statespace.semilinear": "spdelaw.statespace.transitions",
     "spdelaw.train": "spdelaw.amortized.training",
-    "spdelaw.train.torch_run": "spdelaw.amortized.torch_run",
+    "spdelaw.train.torch_run": "spdelaw.amortized.neural",
 }
 
 

@@ -11,7 +11,7 @@ from spdelaw.chaos import (
     expand_equation,
     laplace_posterior,
 )
-from spdelaw.chaos.laplace import MOST_INDICES, second_moment_kernel
+from spdelaw.chaos.nonlinear import MOST_INDICES, second_moment_kernel
 from spdelaw.chaos.posterior import ChaosModel, chaos_latents
 from spdelaw.errors import DataError, EquationError
 from spdelaw.processes import Linear, Reacting

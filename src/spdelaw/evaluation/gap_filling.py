@@ -42,8 +42,8 @@ from spdelaw.evaluation.hindcast import affine_part, for_raw_data
 from spdelaw.evaluation.scores import LEVELS, Prediction
 from spdelaw.infer.model import DRIFTS, WORDS
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import Unread, by_paths, in_paths, is_record, joined, parts_of
 from spdelaw.law.observations import to_user
+from spdelaw.law.prediction import Unread, by_paths, in_paths, is_record, joined, parts_of
 from spdelaw.law.residuals import Grid, Kriged, Residual
 
 Array = np.ndarray

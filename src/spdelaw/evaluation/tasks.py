@@ -15,9 +15,8 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import Unread, parts_of
 from spdelaw.law.observations import modes_at, weights_of
-from spdelaw.law.prediction import reconstruct
+from spdelaw.law.prediction import Unread, parts_of, reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
