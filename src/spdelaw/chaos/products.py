@@ -30,7 +30,7 @@ class HermiteReaction:
     """Terms of degree two and more of a polynomial drift, projected on the indices.
 
     Those of lower degree belong to the generator, `spdelaw.chaos.chaos_equation`. States are those
-    of `augment`, whose last number is 1.
+    of `augment`, whose last number is a constant.
 
     Args:
         dynamics: whose terms and coefficients these are.
