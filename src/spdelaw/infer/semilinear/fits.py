@@ -499,8 +499,10 @@ def _root(covariance: Array, columns: Array) -> Array:
     Noise that depends on the state gives transitions that are not Gaussian. Their first two moments
     hold, so that scores are martingale differences and the sandwich is their covariance.
     """
-    values, vectors = np.linalg.eigh(columns.T @ covariance @ columns)
-    return np.asarray(columns @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+    free = columns.T @ covariance @ columns
+    scale = np.sqrt(np.maximum(np.diag(free), 1e-300))  # units differ by parameter
+    values, vectors = np.linalg.eigh(free / np.outer(scale, scale))
+    return np.asarray(columns @ (scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))))
 
 
 # ---------- Fit of a semilinear law to coefficients that are observed completely
