@@ -272,6 +272,18 @@ def write_moments(
             )
 
 
+class _SharedNormals:
+    """Normal numbers (..., path, n) that all paths share: a forecast is that of its path alone."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Numbers of that shape."""
+        z = self.generator.standard_normal((*size[:-2], 1, size[-1]))
+        return np.broadcast_to(z, size)
+
+
 def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
     """`smooth_block`, with the moments of an ensemble after the last observation of each path.
 
@@ -289,15 +301,15 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
     ends, which = np.unique(np.vstack([last, clocks]), axis=1, return_inverse=True)
     for k, (first, *clock) in enumerate(ends.T):
         row, paths = int(first), np.flatnonzero(which.ravel() == k)
-        generator = np.random.default_rng(0)
+        normals = _SharedNormals()
         start = np.moveaxis(smoothed.covariance[row][..., paths], -1, 0)
-        z = generator.standard_normal((ENSEMBLE, len(paths), space.n_modes))
+        z = normals.standard_normal((ENSEMBLE, len(paths), space.n_modes))
         states = smoothed.mean[row][:, paths].T
         states = states + np.einsum("pij,mpj->mpi", operators.root(start), z)
         members = np.empty((n_rows - row - 1, *states.shape))
         for i, t in enumerate(range(row + 1, n_rows)):
             dt = float(clock[t] - clock[t - 1])
-            states = space.dynamics.sample(states, float(clock[t - 1]), dt, generator)
+            states = space.dynamics.sample(states, float(clock[t - 1]), dt, normals)  # type: ignore[arg-type]
             members[i] = states
         kept = np.isfinite(members).all((0, 1, 3))
         members, at = members[:, :, kept], np.ix_(range(row + 1, n_rows), paths[kept])
