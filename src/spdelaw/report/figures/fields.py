@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class Shown:
             fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
             raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
 
-    @property
+    @functools.cached_property
     def space(self) -> Array | Canvas:
         """Points on a line, or the canvas of a map."""
         names = space_names(self.fields)
