@@ -35,26 +35,6 @@ import numpy as np
 
 from spdelaw.errors import DataError, DomainError, InputError, MissingExtraError
 
-__all__ = [
-    "NOT_NEGATIVE",
-    "POSITIVE",
-    "PROBABILITY",
-    "Range",
-    "checked",
-    "from_settings",
-    "instance",
-    "is_number",
-    "non_negative",
-    "numbers",
-    "one_of",
-    "optional",
-    "positive",
-    "probability",
-    "real_array",
-    "shown",
-    "whole",
-]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 #: What was expected in place of a value; empty where the value is right.
