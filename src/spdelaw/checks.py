@@ -390,7 +390,7 @@ def rule_of(hint: Any, range_: Range | None = None) -> Rule:
         return SIMPLE[hint]
     if hint is Callable:
         return _function(parts[0] if parts else Ellipsis)
-    if not isinstance(hint, type) or hint.__module__.split(".")[0] in ARRAY_MODULES:
+    if not isinstance(hint, type):
         return SIMPLE[Any]
     return fits(_a(hint), lambda v: isinstance(v, hint))
 
@@ -467,12 +467,11 @@ def _a(kind: type) -> str:
 
 #: A value that no rule accepts, to ask what it expects.
 UNFIT = object()
-#: Packages whose objects the contract of data checks, or a figure.
-ARRAY_MODULES = ("numpy", "pandas")
 #: Types whose values a message shows; of others it names the type.
 PLAIN = (str, bytes, bool, int, float, complex, type(None), list, tuple, dict, np.generic)
 SIMPLE: dict[Any, Rule] = {
     Any: lambda value: "",
+    np.ndarray: lambda value: "",  # the contract of data checks arrays, also nested lists
     bool: fits("True or False", lambda v: isinstance(v, bool | np.bool_)),
     int: fits("an integer", _is_integer),
     float: fits("a finite number", is_number),
