@@ -520,6 +520,10 @@ WRONG_CALLS = [
     (lambda law, data: law.sample(2, seed=0.5), "non-negative integer"),
     (lambda law, data: sl.read("a.nc", lazy=np.zeros(2)), "True or False"),
     (lambda law, data: sl.Preparation(select=3), "a dict"),
+    (lambda law, data: sl.Preparation(select={"x": 1.0}), "values that are each"),
+    (lambda law, data: law.forecast(data, steps=10**7), "up to 1e"),
+    (lambda law, data: law.reconstruct(data, grid="ab"), "finite points, got str"),
+    (lambda law, data: sl.fit(data, prepare=sl.Preparation(rename={"x": "time"})), "a free name"),
     (lambda law, data: sl.compare(law, "law"), "a Law"),
     (lambda law, data: sl.catalogue.heat(n_modes="many"), "positive integer"),
 ]

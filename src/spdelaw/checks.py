@@ -121,9 +121,10 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(("level", "false_alarm_rate"), PROBABILITY),
     **dict.fromkeys(
         ("n_modes", "n_paths", "n_points", "n_time", "order", "threads", "batch", "max_paths",
-         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "steps", "rank",
+         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "rank",
          "noise_rank"), integers(1),
     ),
+    "steps": integers(1, 10**6),
     "seed": integers(0, LARGEST_SEED),
     **dict.fromkeys(
         ("bootstrap", "n_samples", "parameter_draws", "nuisance", "path"), integers(0)
@@ -452,7 +453,8 @@ def _mapping(key: Rule, entry: Rule) -> Rule:
             key(name) or entry(one) for name, one in value.items()
         )
 
-    return fits("a dict", accepts)
+    each = entry(UNFIT)
+    return fits(f"a dict with values that are each {each}" if each else "a dict", accepts)
 
 
 def _is_sequence(value: Any) -> bool:
