@@ -79,7 +79,7 @@ def open_raw(path: Path, verify: bool, allow_external: bool = False) -> xr.Datas
         check_directory(path)
     _refuse_pickle(path)
     return xr.open_dataset(
-        path.absolute(), engine="zarr", chunks=None, consolidated=False,
+        path, engine="zarr", chunks=None, consolidated=False,
         decode_times=False, decode_timedelta=False, cache=False,
     )  # fmt: skip
 
