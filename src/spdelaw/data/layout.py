@@ -17,6 +17,8 @@ from spdelaw.errors import DataError
 
 
 TIME_NAMES = ("time", "t", "valid_time", "date", "datetime")
+#: Names of a dim that is the time where it is the only one of them.
+CALENDAR_NAMES = ("year", "month", "week", "day", "hour")
 PATH_NAMES = ("path", "member", "ensemble", "realization", "realisation", "number", "sample", "run")
 #: Time since the start of a forecast, and the start itself.
 LEAD_NAMES = ("lead", "lead_time", "leadtime", "step", "forecast_period", "prediction_timedelta")

@@ -607,10 +607,9 @@ def _higher_point(
 
 def learned_metric(metric: Array, step: Array, change: Array) -> Array:
     """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+    curvature, along = float(step @ change), metric @ change
+    if not curvature > 1e-10 * float(change @ along):
         return metric
-    along = metric @ change
     factor = (1.0 + float(change @ along) / curvature) / curvature
     mixed = np.outer(along, step) / curvature
     return metric + factor * np.outer(step, step) - mixed - mixed.T
