@@ -315,7 +315,7 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
             states = space.dynamics.sample(states, float(clock[t - 1]), dt, normals)  # type: ignore[arg-type]
             members[i] = states
         kept = np.isfinite(members).all((0, 1, 3))
-        members, at = members[:, :, kept], np.ix_(range(row + 1, n_rows), paths[kept])
+        members, at = members[:, :, kept], np.ix_(np.arange(row + 1, n_rows), paths[kept])
         away = members - members.mean(1, keepdims=True)
         spread = np.einsum("tmpi,tmpj->tpij", away, away, optimize=True) / (ENSEMBLE - 1)
         smoothed.mean.swapaxes(1, 2)[at] = members.mean(1)
