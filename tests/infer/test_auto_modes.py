@@ -106,7 +106,7 @@ def sensors(n_times=104, n_points=17):
 
 
 def test_what_single_sensors_remember_needs_no_modes():
-    """Weekly counts of 17 districts once got 16 modes, and forecasts 15 % worse than persistence."""
+    """Weekly counts of 17 districts once got 16 modes, and worse forecasts than persistence."""
     line = sl.Interval(0, 1, "neumann")
     chosen, is_enough, sentence = choose_modes(observe(sensors(), line))
     assert chosen <= 3
