@@ -532,9 +532,29 @@ def test_8_wrong_arguments_are_refused_in_words(laws, number):
         call(laws[0], heat())
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: sl.Season(n, 2),
+        lambda n: sl.Season(1.0, [n, 1]),
+        lambda n: sl.SpectralSPDE(HEAT.domain, 2, drift=[n, 1], noise=[1, 1]),
+        lambda n: sl.SpectralSPDE(HEAT.domain, 2, drift=[1, 2], noise=n),
+        lambda n: sl.Semilinear(HEAT, {"u": n}),
+        lambda n: sl.Model(observation_noise=n),
+        lambda n: sl.split(heat(), seed=-n),
+        lambda n: sl.Amortized({1: n}),
+        lambda n: sl.fit(heat(), HEAT.domain, 2, terms=(n,)),
+    ],
+)
+def test_8_numbers_of_5000_digits_are_refused_in_words(call):
+    """Python writes no integer of more than 4,300 digits, not into a message either."""
+    with pytest.raises(SpdeLawError, match="Fix"):
+        call(10**5000)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("verb", ["as_fields", "forecast", "to_table", "verify", "write"])
-def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
+def test_8_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
     law = sl.fit(_odd_data.RECORD, _odd_data.INTERVAL, 2, **_odd_data.QUICK)
     call = {
         "as_fields": sl.as_fields,
@@ -559,7 +579,7 @@ def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "\ud800"])
-def test_names_that_no_file_can_have_are_refused_in_words(name, laws):
+def test_8_names_that_no_file_can_have_are_refused_in_words(name, laws):
     for call in (sl.read, sl.load, lambda path: sl.write(heat(), path), laws[0].save):
         for suffix in (".nc", ".csv", ".zarr", ".law"):
             with pytest.raises(SpdeLawError):

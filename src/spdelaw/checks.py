@@ -389,10 +389,30 @@ def rule_of(hint: Any, range_: Range | None = None) -> Rule:
     if hint in SIMPLE:
         return SIMPLE[hint]
     if hint is Callable:
-        return fits("a function", callable)
+        return _function(parts[0] if parts else Ellipsis)
     if not isinstance(hint, type) or hint.__module__.split(".")[0] in ARRAY_MODULES:
         return SIMPLE[Any]
     return fits(_a(hint), lambda v: isinstance(v, hint))
+
+
+def _function(arguments: Any) -> Rule:
+    """A function that takes as many arguments as its annotation has."""
+    if arguments is Ellipsis:
+        return fits("a function", callable)
+    n = len(arguments)
+
+    def accepts(value: Any) -> bool:
+        if not callable(value):
+            return False
+        try:
+            inspect.signature(value).bind(*arguments)
+        except TypeError:
+            return False
+        except ValueError:  # a compiled function, which does not say what it takes
+            pass
+        return True
+
+    return fits(f"a function of {n} argument{'s' if n > 1 else ''}", accepts)
 
 
 def _any_of(rules: list[Rule]) -> Rule:

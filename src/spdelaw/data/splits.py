@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import checked, is_number, one_of
+from spdelaw.checks import checked, is_number, one_of, shown
 from spdelaw.data.fields import canonical
 from spdelaw.data.layout import PATH, TIME
 from spdelaw.errors import DataError, InputError
@@ -24,7 +24,7 @@ def generator(seed: Seed) -> np.random.Generator:
         return seed
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         expected = "a non-negative integer or a numpy Generator"
-        raise InputError("seed", expected=expected, got=repr(seed), fix="pass seed=0")
+        raise InputError("seed", expected=expected, got=shown(seed), fix="pass seed=0")
     return np.random.default_rng(seed)
 
 

@@ -1,6 +1,6 @@
 """Spatial domains: bases, quadratures and transforms between fields and coefficients."""
 
-from spdelaw.domains.base import AbstractDomain
+from spdelaw.domains.base import AbstractDomain, Analysis
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
 from spdelaw.domains.empirical import Empirical
@@ -11,7 +11,6 @@ from spdelaw.domains.interval import Interval
 from spdelaw.domains.mesh import Mesh
 from spdelaw.domains.registry import from_dict
 from spdelaw.domains.sphere import Sphere
-from spdelaw.domains.transforms import Analysis
 
 __all__ = [
     "AbstractDomain",

@@ -2,14 +2,13 @@
 
 from spdelaw.evaluation.comparison import Comparison, check_comparable, compare
 from spdelaw.evaluation.forecast_skill import Skill, leave_future_out, skill
-from spdelaw.evaluation.gaps.filling import Filled, fill
+from spdelaw.evaluation.gap_filling import fill
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.evaluation.scores import gaussian_crps
 from spdelaw.evaluation.tasks import decoder_floor, law_distance
 
 __all__ = [
     "Comparison",
-    "Filled",
     "Scorecard",
     "Skill",
     "check_comparable",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.errors import ConvergenceError, InputError, SpdeLawError
+from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer.model import Decision
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.law.likelihood import Numbers
@@ -99,9 +99,6 @@ def watched(progress: Any) -> Iterator[None]:
     if progress is None or progress is False:
         yield
         return
-    if progress is not True and not callable(progress):
-        expected, fix = "True, False or a function", "progress=True"
-        raise InputError("progress", expected=expected, got=repr(progress), fix=fix)
     token = _CURRENT.set(Watch(_print if progress is True else progress))
     try:
         yield
@@ -610,10 +607,9 @@ def _higher_point(
 
 def learned_metric(metric: Array, step: Array, change: Array) -> Array:
     """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+    curvature, along = float(step @ change), metric @ change
+    if not curvature > 1e-10 * float(change @ along):
         return metric
-    along = metric @ change
     factor = (1.0 + float(change @ along) / curvature) / curvature
     mixed = np.outer(along, step) / curvature
     return metric + factor * np.outer(step, step) - mixed - mixed.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,7 +208,7 @@ def fit(
     bootstrap: int = 0,
     seed: int = 0,
     executor: Any = None,
-    progress: Any = None,
+    progress: bool | Callable[[Any], Any] | None = None,
     **words: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields, as a `spdelaw.Law`.

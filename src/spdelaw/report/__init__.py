@@ -1,6 +1,7 @@
 """Figures, tables and the HTML report."""
 
 from spdelaw.report.accessor import LawPlots
+from spdelaw.report.figures.draw import require_figures, save_figure
 from spdelaw.report.figures.fields import plot_fields, plot_modes, plot_reconstruction
 from spdelaw.report.figures.laws import plot_law_energy, plot_operator, plot_ratios, plot_spectrum
 from spdelaw.report.figures.moments import (
@@ -11,9 +12,8 @@ from spdelaw.report.figures.moments import (
     verdict,
 )
 from spdelaw.report.figures.predictions import plot_forecast, plot_innovations, plot_skill
-from spdelaw.report.figures.style import require_figures, save_figure
 from spdelaw.report.page import require_report, write_report
-from spdelaw.report.sections.forecasts import read_skill
+from spdelaw.report.sections import read_skill
 
 __all__ = [
     "LawPlots",

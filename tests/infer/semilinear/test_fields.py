@@ -6,9 +6,8 @@ from tests.fitted import TERMS, case, fitted
 
 import spdelaw as sl
 from spdelaw.errors import DataError
-from spdelaw.infer.semilinear.fits import fit_transitions
+from spdelaw.infer.semilinear.fits import fit_increments, fit_transitions
 from spdelaw.infer.semilinear.layout import layout
-from spdelaw.infer.semilinear.one_pass import fit_one_pass
 from spdelaw.statespace.transitions import closure_log_likelihood, closure_scores, transitions
 
 #: Standard errors that an estimate may be off; one in 16,000 is, by chance.
@@ -70,7 +69,7 @@ def test_one_pass_is_the_closure_where_steps_are_short():
     fields = sl.simulate(e, 4, seed=1)
     data = transitions(e.domain.analyse(fields, 6).values, e.times)
     form = layout(e.domain, 6, list(e.terms), fixed={"nu v": 0.0})
-    one, exact = fit_one_pass(form, data), fit_transitions(form, data)
+    one, exact = fit_increments(form, data), fit_transitions(form, data)
     error = np.array(list(exact.standard_errors.values()))
     apart = np.array([one.values[name] - exact.values[name] for name in exact.standard_errors])
     assert np.abs(apart / error).max() < 0.3

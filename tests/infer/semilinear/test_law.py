@@ -9,7 +9,7 @@ from tests.fitted import case, fitted
 
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning
-from spdelaw.infer.semilinear.scoring import invert_information
+from spdelaw.infer.semilinear.fits import invert_information
 from spdelaw.processes.semilinear import Reacting
 
 #: A true null fails once in 16,000 numbers.
