@@ -249,8 +249,8 @@ def _tier_tables(
     task = tier_task(values, tier, seed, first, n_times)
     truth = np.where(task.scored, values, np.nan)
     others = rivals(values, task) if rivals is not None and values.shape[1] == n_times else []
-    whole_paths = values.shape[1] == n_times
-    units = units_of(*values.shape[:2], SHORTEST_STRETCH) if whole_paths else None
+    n_paths, n_rows = values.shape[:2]
+    units = units_of(n_paths, n_rows, SHORTEST_STRETCH) if n_rows == n_times else None
     return path_tables(mean, std, truth, level, scale, others, units)
 
 

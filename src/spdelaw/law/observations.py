@@ -272,16 +272,19 @@ def write_moments(
             )
 
 
-class _SharedNormals:
-    """Normal numbers (..., path, n) that all paths share: a forecast is that of its path alone."""
+class _PairedNormals:
+    """Normal numbers (..., member, path, n) in pairs of opposite sign, which all paths share.
+
+    So a forecast is that of its path alone, and its mean has no error where the drift is linear.
+    """
 
     def __init__(self) -> None:
         self.generator = np.random.default_rng(0)
 
     def standard_normal(self, size: tuple[int, ...]) -> Array:
         """Numbers of that shape."""
-        z = self.generator.standard_normal((*size[:-2], 1, size[-1]))
-        return np.broadcast_to(z, size)
+        z = self.generator.standard_normal((*size[:-3], size[-3] // 2, 1, size[-1]))
+        return np.broadcast_to(np.concatenate([z, -z], axis=-3), size)
 
 
 def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
@@ -301,7 +304,7 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
     ends, which = np.unique(np.vstack([last, clocks]), axis=1, return_inverse=True)
     for k, (first, *clock) in enumerate(ends.T):
         row, paths = int(first), np.flatnonzero(which.ravel() == k)
-        normals = _SharedNormals()
+        normals = _PairedNormals()
         start = np.moveaxis(smoothed.covariance[row][..., paths], -1, 0)
         z = normals.standard_normal((ENSEMBLE, len(paths), space.n_modes))
         states = smoothed.mean[row][:, paths].T
@@ -312,7 +315,7 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
             states = space.dynamics.sample(states, float(clock[t - 1]), dt, normals)  # type: ignore[arg-type]
             members[i] = states
         kept = np.isfinite(members).all((0, 1, 3))
-        members, at = members[:, :, kept], np.ix_(range(row + 1, n_rows), paths[kept])
+        members, at = members[:, :, kept], np.ix_(np.arange(row + 1, n_rows), paths[kept])
         away = members - members.mean(1, keepdims=True)
         spread = np.einsum("tmpi,tmpj->tpij", away, away, optimize=True) / (ENSEMBLE - 1)
         smoothed.mean.swapaxes(1, 2)[at] = members.mean(1)
