@@ -40,7 +40,7 @@ ABILITIES = {
         "data/climate.py", "data/prepare.py", "data/quality.py",
     ),
     "lazy data and clusters": (
-        "data/executors.py", "data/summary.py", "law/prediction.py", "statespace/condense.py",
+        "data/executors.py", "data/summary.py", "statespace/condense.py",
     ),
     "many fits that resume": ("infer/many.py",),
     "report and figures": ("report/",),

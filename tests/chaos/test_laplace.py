@@ -10,6 +10,7 @@ from spdelaw.chaos import (
     chaos_equation,
     expand_equation,
     laplace_posterior,
+    truncation_floor,
 )
 from spdelaw.chaos.nonlinear import MOST_INDICES, second_moment_kernel
 from spdelaw.chaos.posterior import ChaosModel, chaos_latents
@@ -70,6 +71,21 @@ def test_the_tail_is_a_covariance_and_falls_with_the_order(variance):
         assert np.linalg.eigvalsh(tail).min() > -1e-12
         assert np.trace(tail) < last
         last = np.trace(tail)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e12, 1e30])
+def test_shares_of_the_variance_do_not_depend_on_the_unit(unit):
+    def shares(u):
+        noisy = Reacting(
+            LINE, ("1",), np.array([0.3 * u]), RATES, NOISE, None, "affine", noise_offset=0.5 * u
+        )
+        e = chaos_equation(noisy, InitialState("deterministic", u * start().mean, np.zeros(3)))
+        floor = truncation_floor(e.generator, e.couplings, e.moment, AGES[-1:], 3)[0]
+        expansion = expand_equation(e, AGES, 4, 2, 1.0)
+        return floor, expansion.values / u, expansion.tail / u**2
+
+    for here, usual in zip(shares(unit), shares(1.0), strict=True):
+        np.testing.assert_allclose(here, usual, rtol=1e-9, atol=1e-11)
 
 
 def test_moments_at_two_times_of_affine_noise_with_a_forcing():
@@ -165,7 +181,7 @@ def test_coupled_modes_are_uncoupled_ones_in_another_basis(tail):
     mean, root = turn @ initial.mean, turn * np.sqrt(initial.covariance)
     # Linear laws are driven through the symmetric root: c' = O c has the factor O sqrt(Q).
     equation = chaos_equation(Linear(a, b @ b.T), InitialState("gaussian", mean, root @ root.T))
-    generator, couplings = augment(-a, noise=b.T)
+    generator, couplings = augment(-a, noise=b.T / equation.mean[-1])
     equation = equation._replace(
         generator=generator, couplings=couplings, root=np.pad(root, (0, 1))
     )
@@ -186,7 +202,8 @@ def test_coupled_modes_are_uncoupled_ones_in_another_basis(tail):
 def test_the_symmetric_root_drives_coupled_noise():
     noise = np.array([[1.0, 0.4], [0.4, 0.5]])
     initial = InitialState("deterministic", np.zeros(2), np.zeros(2))
-    couplings = chaos_equation(Linear(np.ones(2), noise), initial).couplings[:, :2, 2]
+    equation = chaos_equation(Linear(np.ones(2), noise), initial)
+    couplings = equation.couplings[:, :2, 2] * equation.mean[2]
     np.testing.assert_allclose(couplings.T @ couplings, noise, atol=1e-14)
     np.testing.assert_allclose(couplings, couplings.T, atol=1e-14)
 

@@ -30,7 +30,6 @@ from spdelaw.cli.shell import (
     signature_of,
 )
 from spdelaw.datasets import NAMES
-from spdelaw.evaluation.gap_filling import fill_record
 from spdelaw.processes.catalogue import EQUATIONS, SEMILINEAR
 
 CLASSES = [
@@ -65,7 +64,7 @@ def test_source_of_a_command_says_what_its_function_is(name):
 
 
 def test_settings_of_fill_and_skill_are_arguments_of_the_library():
-    for group, function in (("FillSettings", fill_record), ("SkillSettings", sl.skill)):
+    for group, function in (("FillSettings", sl.fill), ("SkillSettings", sl.skill)):
         real = inspect.signature(function).parameters
         assert all(f.default == real[n].default for n, f in GROUPS[group].fields().items())
 

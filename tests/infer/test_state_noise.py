@@ -55,6 +55,15 @@ def test_estimates_are_near_the_truth(laws, kind):
         assert lower < law.parameters.noise_offset.values[0] < upper
 
 
+@pytest.mark.parametrize("kind", ["affine", "square_root"])
+def test_errors_follow_the_unit(laws, kind):
+    law, e, fields = laws[kind]
+    other = fit(kind, 1e12 * fields, e, observation_noise="none")
+    for name, error in law.info["standard_errors"].items():
+        unit = {"noise_offset": 1e12, "1": 1e12, "scale": 1e12}.get(name, 1.0)
+        np.testing.assert_allclose(other.info["standard_errors"][name], unit * error, rtol=1e-6)
+
+
 def test_scores_are_gradients_of_the_quasi_likelihood(laws):
     from spdelaw.infer.semilinear.fits import TransitionLikelihood
     from spdelaw.infer.semilinear.layout import layout

@@ -40,7 +40,7 @@ class HermiteReaction:
     """Terms of degree two and more of a polynomial drift, projected on the indices.
 
     Those of lower degree belong to the generator, `spdelaw.chaos.chaos_equation`. States are those
-    of `augment`, whose last number is 1.
+    of `augment`, whose last number is a constant.
 
     Args:
         dynamics: whose terms and coefficients these are.
@@ -200,12 +200,13 @@ def drift_slope(dynamics: Reacting, state: Array) -> Array:
 
 # ---------- The equation of a law in the form of `propagate_chaos`
 #
-# The state is ``(c, 1)``. Terms of the drift up to degree one are part of the generator, which the
+# The state is ``(c, s)``, with a constant s of the size of the field: its squares would be lost to
+# rounding beside a 1. Terms of the drift up to degree one are part of the generator, which the
 # integration takes exactly; terms of higher degree are projected on the indices.
 
 
 class ChaosEquation(NamedTuple):
-    """``A``, ``B_l`` and the initial state of ``(c, 1)``, and the nonlinear part of the drift.
+    """``A``, ``B_l`` and the initial state of ``(c, s)``, and the nonlinear part of the drift.
 
     Attributes:
         generator: (N + 1,) or (N + 1, N + 1).
@@ -233,7 +234,8 @@ class ChaosEquation(NamedTuple):
             return self
         slope, n = drift_slope(self.nonlinear, state), len(state)
         generator = np.zeros((n + 1, n + 1))
-        generator[:n, :n], generator[:n, n] = slope, self.nonlinear.drift(state) - slope @ state
+        constant = self.nonlinear.drift(state) - slope @ state
+        generator[:n, :n], generator[:n, n] = slope, constant / self.mean[n]
         return self._replace(generator=generator, nonlinear=None)
 
 
@@ -259,12 +261,14 @@ def chaos_equation(dynamics: Linear | Reacting, initial: InitialState) -> ChaosE
         array([[[0.677, 0.   ],
                 [0.   , 0.   ]]])
     """
-    mean, root = np.append(initial.mean, 1.0), None
+    root = None
     if np.any(initial.covariance):
         root = np.pad(operators.as_matrix(operators.root(initial.covariance)), (0, 1))
     if isinstance(dynamics, Linear):
         factor = operators.as_matrix(operators.root(dynamics.noise))
-        return ChaosEquation(*augment(-dynamics.drift, noise=factor), mean, root, None)
+        mean = _with_size(initial.mean, root, factor)
+        given = augment(-dynamics.drift, noise=factor / mean[-1])
+        return ChaosEquation(*given, mean, root, None)
     matrices, constants, q = dynamics.noise_operators
     total, reaction = dynamics.closure.total, dynamics.reaction
     matrix, forcing = np.diag(-np.asarray(dynamics.rates, float)), np.zeros(dynamics.n_modes)
@@ -276,14 +280,21 @@ def chaos_equation(dynamics: Linear | Reacting, initial: InitialState) -> ChaosE
             matrix = matrix + reaction.analysis.T @ weighted
     is_coupled = np.abs(matrix - np.diag(np.diag(matrix))).max() > ROUNDING * np.abs(matrix).max()
     amplitude = np.sqrt(q)[:, None]
+    mean = _with_size(initial.mean, root, amplitude * constants)
     generator, couplings = augment(
         matrix if is_coupled else np.diag(matrix),
         amplitude[:, :, None] * matrices,
-        amplitude * constants,
-        forcing if forcing.any() else None,
+        amplitude * constants / mean[-1],
+        forcing / mean[-1] if forcing.any() else None,
     )
     nonlinear = dynamics if any(sum(powers) > 1 for powers in total) else None
     return ChaosEquation(generator, couplings, mean, root, nonlinear)
+
+
+def _with_size(mean: Array, *others: Array | None) -> Array:
+    """The mean followed by the size of all numbers that have its unit."""
+    parts = [np.ravel(x) for x in (mean, *others) if x is not None]
+    return np.append(mean, np.linalg.norm(np.concatenate(parts)) or 1.0)
 
 
 #: Entries off the diagonal of a generator, relative to the largest, that are rounding.

@@ -366,17 +366,21 @@ def _message(error: Exception) -> str:
             f"not enough memory ({error}). Fix: request fewer paths or times, or write to a .zarr"
         )
     if isinstance(error, OSError) and not isinstance(error, SpdeLawError):
-        return f"{error.filename or 'file'}: {error.strerror or error}"
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
     return str(error)
 
 
 def _print_error_document(as_json: bool, error: BaseException, message: str, code: int) -> None:
-    """Print one JSON document about an error on stdout; attributes it lacks are null."""
+    """Print one JSON document about an error on stdout, if it can be written.
+
+    Attributes that the error lacks are null.
+    """
     if not as_json:
         return
     parts = {key: getattr(error, key, None) for key in ("what", "expected", "got", "fix")}
     description = {"type": type(error).__name__, "message": " ".join(message.split())} | parts
-    typer.echo(json.dumps({"error": description, "exit_code": code}, default=str))
+    with contextlib.suppress(OSError):  # a full disk is the error that the other line describes
+        typer.echo(json.dumps({"error": description, "exit_code": code}, default=str))
 
 
 def _exit_with_error(message: str, code: int) -> typer.Exit:

@@ -243,6 +243,9 @@ def renamed(array: xr.DataArray, old: str, new: str) -> xr.DataArray:
     if new in array.coords and new not in array.dims:  # such as the 2-D time of a hindcast
         aside = "valid_time" if new == TIME else f"{new}_of_file"
         array = array.drop_vars(aside, errors="ignore").rename({new: aside})
+    if new in array.dims:
+        fix = "choose a name that is not in use"
+        raise DataError(f"rename '{old}'", expected="a free name", got=f"the dim '{new}'", fix=fix)
     array = array.rename({old: new})
     if new not in array.coords:
         return array

@@ -361,9 +361,9 @@ class AbstractDomain(abc.ABC):
     def eigenfunctions(self, points: Array, n_modes: int) -> Array:
         """Values ``h_n(x)``; shape (n_points, n_modes)."""
 
-    @abc.abstractmethod
     def weight(self, points: Array) -> Array:
-        """Density of the inner product at the points; shape (n_points,)."""
+        """Density of the inner product at the points, by default 1; shape (n_points,)."""
+        return np.ones(len(points))
 
     @abc.abstractmethod
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
@@ -690,10 +690,6 @@ class TabulatedDomain(AbstractDomain):
     def eigenvalues(self, n_modes: int) -> Array:
         """First entries of the spectrum."""
         return self.spectrum[: self.check_modes(n_modes)].copy()
-
-    def weight(self, points: Array) -> Array:
-        """One: the nodes carry the weights."""
-        return np.ones(len(points))
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """The nodes and their weights, whatever the requested number."""

@@ -24,6 +24,7 @@ from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
 from spdelaw.evaluation.gap_selection import (
     BASES,
+    Candidate,
     Factors,
     Moments,
     Recipe,
@@ -110,8 +111,9 @@ def fill(
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that
         would be observed, ``std_field`` of the field without noise; over
-        ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``,
-        ``candidate_seconds`` and ``candidate_note``. The attribute ``chosen_by`` is a sentence.
+        ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``, and
+        ``candidate_n_modes``, ``_basis``, ``_drift``, ``_residual``, ``_seconds`` and ``_note``.
+        The attribute ``chosen_by`` is a sentence.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -122,40 +124,6 @@ def fill(
         >>> bool(abs(filled["mean"] - fields).max() < 0.2), int(filled["mean"].isnull().sum())
         (True, 0)
     """
-    filled = fill_record(
-        data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, residual=residual,
-        smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
-        **words,
-    )  # fmt: skip
-    return (filled.data, filled.law) if return_law else filled.data
-
-
-class Filled(NamedTuple):
-    """A filled record, the law that filled it, and how it was chosen."""
-
-    data: xr.Dataset
-    law: Law
-    trials: list[Trial]
-
-
-@checked()
-def fill_record(
-    data: Any,
-    domain: AbstractDomain | None = None,
-    n_modes: int | str = "auto",
-    *,
-    prepare: Preparation | None = None,
-    basis: str | None = None,
-    drift: str | None = None,
-    residual: str = "auto",
-    smooth: bool = False,
-    everywhere: bool = False,
-    seconds: float | None = 300.0,
-    seed: int = 0,
-    progress: Callable[[str], Any] | None = None,
-    **words: Any,
-) -> Filled:
-    """`fill`, with the law and the trials as well."""
     data, prepare = open_raw(data, domain, prepare, words)
     _check_options(n_modes, basis, drift, residual, words)
     if domain is None:
@@ -184,7 +152,8 @@ def fill_record(
         filler, result = _fill_record(filler, observed, how)
     else:
         result = filler.fill(observed, moments, head.observed_points())
-    return Filled(described(result, trials, record), for_raw_data(filler.law, prepare), trials)
+    filled = described(result, trials, record)
+    return (filled, for_raw_data(filler.law, prepare)) if return_law else filled
 
 
 def _check_options(
@@ -401,14 +370,19 @@ def named(table: xr.Dataset, law: Law, observed: Observed) -> xr.Dataset:
 
 def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:
     """The result with the trials, and a sentence about them."""
-    names = [t.name for t in trials]
+    columns = {
+        **{f"candidate_{name}": [getattr(t.candidate, name) for t in trials]
+           for name in Candidate._fields},
+        "candidate_residual": [t.residual_kind for t in trials],
+        "candidate_seconds": [t.seconds for t in trials],
+        "candidate_note": [t.note for t in trials],
+        "held_out_rmse": [t.rmse for t in trials],
+        "held_out_crps": [t.crps for t in trials],
+    }  # fmt: skip
+    coverage = {"held_out_coverage": (("candidate", "level"), [list(t.coverage) for t in trials])}
     result = result.assign(
-        held_out_rmse=("candidate", [t.rmse for t in trials]),
-        held_out_crps=("candidate", [t.crps for t in trials]),
-        held_out_coverage=(("candidate", "level"), [list(t.coverage) for t in trials]),
-        candidate_seconds=("candidate", [t.seconds for t in trials]),
-        candidate_note=("candidate", np.array([t.note for t in trials])),
-    ).assign_coords(candidate=np.array(names), level=[level / 100 for level in LEVELS])
+        coverage | {name: ("candidate", np.array(values)) for name, values in columns.items()}
+    ).assign_coords(candidate=[t.name for t in trials], level=[level / 100 for level in LEVELS])
     return result.assign_attrs(_choice_attributes(trials, record))
 
 

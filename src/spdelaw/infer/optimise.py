@@ -486,12 +486,13 @@ def maximise(
 class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed.
 
-    ``most`` is how many calls a search may make; a last curvature may exceed it.
+    ``most`` is how many calls a search may make; a last curvature may exceed it. A search ends
+    where the next step begins: the last point is not computed again.
     """
 
     def __init__(self, objective: Callable[[Array], tuple], most: float = np.inf) -> None:
         self.objective, self.calls, self.watch = objective, 0, current_watch()
-        self.most = most
+        self.most, self.last = most, (objective, np.full(1, np.nan), (np.nan, np.zeros(0)))
         if self.watch is not None:
             self.watch.search()
 
@@ -507,16 +508,20 @@ class Counted:
 
         Minus infinity where a trial step went too far.
         """
+        objective = objective or self.objective
+        if objective == self.last[0] and np.array_equal(x, self.last[1]):
+            return self.last[2]
         self.calls += 1
         with np.errstate(all="ignore"):
             try:
-                value, gradient = (objective or self.objective)(x)[:2]
+                value, gradient = objective(x)[:2]
             except SpdeLawError:
                 raise
             except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
                 return -np.inf, np.full_like(x, np.nan)
         if self.watch is not None:
             self.watch.count(value)
+        self.last = objective, x.copy(), (value, gradient)
         return value, gradient
 
 
@@ -607,10 +612,9 @@ def _higher_point(
 
 def learned_metric(metric: Array, step: Array, change: Array) -> Array:
     """Inverse curvature after a step along which the slope fell by ``change`` (BFGS)."""
-    curvature = float(step @ change)
-    if not curvature > 1e-10 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+    curvature, along = float(step @ change), metric @ change
+    if not curvature > 1e-10 * float(change @ along):
         return metric
-    along = metric @ change
     factor = (1.0 + float(change @ along) / curvature) / curvature
     mixed = np.outer(along, step) / curvature
     return metric + factor * np.outer(step, step) - mixed - mixed.T

@@ -85,6 +85,11 @@ class Reacting(Dynamics):
         return len(self.rates)
 
     @property
+    def is_nonlinear(self) -> bool:
+        """Whether a term has a product of the field with itself."""
+        return any(sum(powers) > 1 for g in self.reaction.polynomials for powers in g)
+
+    @property
     def parameters(self) -> dict[str, Array]:
         """``lambda`` and ``q`` of each mode, ``theta`` of each term and ``gamma``, by name."""
         numbers = (getattr(self, name) for name in NUMBERS)

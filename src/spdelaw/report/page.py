@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import gzip
 import json
 import math
@@ -69,6 +70,7 @@ def _asset(name: str) -> str:
     return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _packed_plotly() -> str:
     from plotly.offline import get_plotlyjs
 

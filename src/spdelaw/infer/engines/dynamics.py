@@ -115,7 +115,7 @@ class DynamicsEngine(Engine):
         observations = dataclasses.replace(observations, route=ROUTE)
         fit = record_of(observations, maximum, observations.notes(), clock, engine=self.name)
         law = assemble(fit, observed, model, run["level"])
-        return law.with_info(**density_entries(*filter_density(law, observations), observed))
+        return law.with_info(**density_entries(*filter_density(law, observed), observed))
 
 
 def log_posterior_of(

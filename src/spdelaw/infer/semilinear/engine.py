@@ -35,8 +35,7 @@ from spdelaw.infer.semilinear.fits import (
 from spdelaw.infer.semilinear.increments import standardised_increments
 from spdelaw.infer.semilinear.layout import SEMILINEAR_NOISES, layout
 from spdelaw.law.law import Law
-from spdelaw.law.likelihood import Numbers, density_entries, log_density, statistics_density
-from spdelaw.law.observations import batches
+from spdelaw.law.likelihood import Numbers, density_entries, statistics_density
 from spdelaw.processes.closure import Closure
 from spdelaw.processes.operators import decay_mean
 from spdelaw.processes.semilinear import substeps
@@ -666,20 +665,14 @@ def _with_density(law: Law, fit: SemilinearFit, observations: Observations) -> L
     if isinstance(observations, FullyObserved) and observations.statistics is not None:
         density = _transition_density(law, fit, observations, observations.statistics)
     else:
-        density = filter_density(law, observations)
+        density = filter_density(law, observations.observed)
     return law.with_info(**density_entries(*density, observations.observed))
 
 
-def filter_density(law: Law, observations: Observations) -> tuple[Any, Numbers]:
-    """By the filter, as `Law.log_likelihood` has it."""
-    observed = observations.observed
-    values, basis = np.asarray(observed.values), observed.basis(law.n_modes)
-    space, unresolved, weights = law.state_space, law.unresolved_variance, None
-    if observations.point_variance is not None:
-        weights, space = 1.0 / observations.point_variance, space.with_noise(1.0)
-    floor = 0.0 if weights is not None else 1e-10 * float(np.nanmean(values**2))
-    blocks = batches(values, observed.times, basis, weights)
-    return log_density(blocks, len(values), space, unresolved, floor)
+def filter_density(law: Law, observed: Observed) -> tuple[Any, Numbers]:
+    """By the filter: that of `Law.log_likelihood`."""
+    values = law.log_likelihood(observed)
+    return values, Numbers(values.attrs["of"], values.attrs["count"])
 
 
 def _transition_density(

@@ -499,8 +499,10 @@ def _root(covariance: Array, columns: Array) -> Array:
     Noise that depends on the state gives transitions that are not Gaussian. Their first two moments
     hold, so that scores are martingale differences and the sandwich is their covariance.
     """
-    values, vectors = np.linalg.eigh(columns.T @ covariance @ columns)
-    return np.asarray(columns @ (vectors * np.sqrt(np.maximum(values, 0.0))))
+    free = columns.T @ covariance @ columns
+    scale = np.sqrt(np.maximum(np.diag(free), 1e-300))  # units differ by parameter
+    values, vectors = np.linalg.eigh(free / np.outer(scale, scale))
+    return np.asarray(columns @ (scale[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))))
 
 
 # ---------- Fit of a semilinear law to coefficients that are observed completely
@@ -670,7 +672,10 @@ def fit_linear(form: Layout, data: Transitions, full: Array) -> SemilinearFit:
     search = {"near": FULL_NEAR, "near_newton": FULL_NEAR_NEWTON, "most": MOST_INFORMED}
     posterior = InformedPosterior.of(form, None, full, data=data, scores_of=scores_of, **search)
     fit = refined(posterior, None, data.path, n_transitions=len(data.dt), scheme="exact")
-    return checked_end(fit, "use another state_noise")
+    if not fit.diagnostics["converged"]:  # an expected information does not show a missing maximum
+        got = f"a search that goes on after {MOST_INFORMED} evaluations"
+        raise ConvergenceError("fit", expected="a maximum", got=got, fix="use another state_noise")
+    return fit
 
 
 def fit_increments(form: Layout, data: Transitions) -> SemilinearFit:
@@ -702,16 +707,7 @@ def fit_increments(form: Layout, data: Transitions) -> SemilinearFit:
         return dataclasses.replace(posterior, data=few, share=len(few.dt) / len(data.dt))
 
     counts = {"n_transitions": len(data.dt), "n_values": data.after.size // len(form.fields)}
-    fit = refined(posterior, trial, data.path, scheme="exact", **counts)
-    return checked_end(fit, "observe more often, or use fewer terms")
-
-
-def checked_end(fit: SemilinearFit, fix: str) -> SemilinearFit:
-    """Refuse a search without end, which an expected information does not show."""
-    if not fit.diagnostics["converged"]:
-        got = f"a search that goes on after {MOST_INFORMED} evaluations"
-        raise ConvergenceError("fit", expected="a maximum", got=got, fix=fix)
-    return fit
+    return refined(posterior, trial, data.path, scheme="exact", **counts)
 
 
 # ---------- Fit of a semilinear law to fields with gaps, noise, different times or few sensors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class Shown:
             fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
             raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
 
-    @property
+    @functools.cached_property
     def space(self) -> Array | Canvas:
         """Points on a line, or the canvas of a map."""
         names = space_names(self.fields)
@@ -207,8 +208,6 @@ def plot_fields(
         ['path 0', 'path 1']
     """
     fields = as_paths(fields)
-    if n_paths < 1:
-        raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
     if not np.isfinite(fields[:n_paths]).any():
         fix = "check the file, or select other paths"
         raise DataError("fields", expected="at least one value to draw", got="NaN only", fix=fix)
@@ -322,10 +321,6 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID
         >>> [ax.get_title("left") for ax in figure.axes[:3]]
         ['1: 5.78', '2: 14.7', '3: 14.7']
     """
-    if not isinstance(domain, AbstractDomain):
-        raise InputError(
-            "domain", expected="a domain", got=type(domain).__name__, fix="pass sl.Disk()"
-        )
     n = domain.check_modes(domain.available(n_modes))
     places = domain.places(domain.grid(n_points))
     modes, mu = domain.eigenfunctions(places.points, n), domain.eigenvalues(n)

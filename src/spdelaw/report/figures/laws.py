@@ -165,12 +165,10 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
 def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
     """The true equation, or `InputError` where it has too few modes."""
     equation = truth.equation if isinstance(truth, Law) else truth
-    if not isinstance(equation, SpectralSPDE) or equation.n_modes < law.n_modes:
-        raise InputError(
-            "truth", expected=f"an equation of at least {law.n_modes} modes",
-            got=f"{equation.n_modes} modes" if isinstance(equation, SpectralSPDE)
-            else type(truth).__name__, fix="pass sl.catalogue.heat(n_modes=50)",
-        )  # fmt: skip
+    if equation.n_modes < law.n_modes:
+        expected, got = f"an equation of at least {law.n_modes} modes", f"{equation.n_modes} modes"
+        fix = "pass sl.catalogue.heat(n_modes=50)"
+        raise InputError("truth", expected=expected, got=got, fix=fix)
     return equation
 
 
