@@ -447,7 +447,8 @@ def _dataset(data: Any) -> xr.Dataset:
     if isinstance(data, xr.Dataset):
         return data
     if isinstance(data, xr.DataArray):
-        return data.to_dataset(name=str(data.name or "field"))
+        is_free = data.name is not None and data.name not in data.coords
+        return data.to_dataset(name=str(data.name) if is_free else "field")
     expected = "a domain, where the data have no coordinates to guess it from"
     got = f"none, and data of type {type(data).__name__}"
     fix = "pass domain=sl.Interval(a, b), points=, or an xarray object"
