@@ -404,3 +404,10 @@ def test_an_array_with_the_name_of_a_coordinate_is_taken():
     raw = array(("time", "x"), {"time": np.arange(20.0), "x": X}, name="x")
     domain, _ = guess_source(raw, None)
     assert (domain.a, domain.b) == (0.0, 1.0)
+
+
+def test_of_several_variables_the_largest_is_advised():
+    parts = array(("time", "part"), {"time": np.arange(20.0)}, "time_vectors")
+    field = array(("time", "x"), {"time": np.arange(20.0), "x": X}, "tasmax")
+    with pytest.raises(DataError, match="--variable tasmax"):
+        recognise(xr.merge([parts, field]))

@@ -146,7 +146,8 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
         got = f"fields of one '{moments[0]}' only"
         fix = "a law describes changes in time: join the files of several times along a dim 'time'"
     if fields:
-        got, fix = "several to choose from", f"pass --variable {fields[0]}"
+        largest = max(fields, key=lambda name: dataset[name].size)
+        got, fix = "several to choose from", f"pass --variable {largest}"
     elif series:
         got = f"'{series[0]}' over time alone"
         fix = "a law describes fields: provide values at several points, such as stations or a grid"
