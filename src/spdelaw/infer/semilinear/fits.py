@@ -411,7 +411,7 @@ class SemilinearFit:
 
 def refined(
     posterior: ScoredPosterior,
-    trial: Callable[[ScoredPosterior, Array], ScoredPosterior] | None,
+    trial: Callable[[ScoredPosterior, Any], ScoredPosterior] | None,
     groups: Array | None,
     **diagnostics: Any,
 ) -> SemilinearFit:
@@ -807,7 +807,7 @@ def fit_filtered(
         return min(BURN_TIME_SCALES / max(form.rate(full, flat), 1e-300), longest)
 
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
-    search = {"near": NEAR, "near_newton": NEAR_NEWTON, "most": MOST_EVALUATIONS}
+    search: dict[str, Any] = {"near": NEAR, "near_newton": NEAR_NEWTON, "most": MOST_EVALUATIONS}
     some = FilterLikelihood.of(collapsed, burn_at(full), FIRST_RECORDS)
     guess = some.share * _complete_information(form, full, smooth, collapsed)
     first = ScoredPosterior.of(form, some, full, guess=guess, **search)
