@@ -647,7 +647,7 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         return TransitionLikelihood(data._replace(steps=steps), scheme, values)
 
     some = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4))
-    search: dict[str, Any] = {}
+    search = {}
     if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
         search["most"] = MOST_STATE_NOISE
     if len(some.dt) < len(data.dt):
@@ -693,7 +693,11 @@ def fit_increments(form: Layout, data: Transitions) -> SemilinearFit:
         fix = "fit fewer modes, which the closure does without noise in one of them"
         raise InputError("fixed", expected=expected, got=f"none in {noiseless[0]}", fix=fix)
     few, dt = data.draw(SLOPE_TRANSITIONS), float(np.median(data.dt))
-    search = {"near": FULL_NEAR, "near_newton": NEAR_INCREMENTS, "most": MOST_INFORMED}
+    search: dict[str, Any] = {
+        "near": FULL_NEAR,
+        "near_newton": NEAR_INCREMENTS,
+        "most": MOST_INFORMED,
+    }
     search |= {"data": data, "scores_of": increment_scores}
     posterior = InformedPosterior.of(
         form,
@@ -807,7 +811,7 @@ def fit_filtered(
         return min(BURN_TIME_SCALES / max(form.rate(full, flat), 1e-300), longest)
 
     # Rough states are too lively; the time scale of the reaction is that of a first estimate.
-    search: dict[str, Any] = {"near": NEAR, "near_newton": NEAR_NEWTON, "most": MOST_EVALUATIONS}
+    search = {"near": NEAR, "near_newton": NEAR_NEWTON, "most": MOST_EVALUATIONS}
     some = FilterLikelihood.of(collapsed, burn_at(full), FIRST_RECORDS)
     guess = some.share * _complete_information(form, full, smooth, collapsed)
     first = ScoredPosterior.of(form, some, full, guess=guess, **search)
