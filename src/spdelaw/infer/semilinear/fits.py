@@ -647,7 +647,7 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         return TransitionLikelihood(data._replace(steps=steps), scheme, values)
 
     some = data.draw(WARM_PER_PARAMETER * max(len(form.free), 4))
-    search = {}
+    search: dict[str, Any] = {}
     if form.dynamics.amplitude is not None:  # type: ignore[union-attr]
         search["most"] = MOST_STATE_NOISE
     if len(some.dt) < len(data.dt):
