@@ -1,6 +1,7 @@
 """The import order of the package and a few things its source must never hold."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,7 +39,13 @@ def modules(root: Path) -> Iterator[tuple[Path, tuple[str, ...], ast.Module]]:
     """Every file of the package below ``root``: path, dotted parts, syntax tree."""
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        yield path, parts, ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        yield path, parts, parsed(path.read_text(encoding="utf-8"), str(path))
+
+
+@functools.cache
+def parsed(source: str, file: str) -> ast.Module:
+    """Syntax tree, once for all checkers."""
+    return ast.parse(source, filename=file)
 
 
 def imported(node: ast.AST, parts: tuple[str, ...]) -> Iterator[str]:

@@ -264,7 +264,8 @@ def test_energy_is_right_through_gaps():
     c = equation.domain.analyse(fields, 8).values
     noisy = fields + 0.02 * np.random.default_rng(0).standard_normal(fields.shape)
     gappy = sl.mask(noisy, "random", 0.6, seed=3)
-    _, energy = replicates(sl.fit(gappy, equation.domain, 8), gappy)
+    stated = {"mean": "zero", "observation_noise": 0.02, "initial": "deterministic"}
+    _, energy = replicates(sl.fit(gappy, equation.domain, 8, **stated), gappy)
     rows = 20 + thinned(21, ENERGY_TIMES)
     np.testing.assert_allclose(energy.data, (c[:, rows] ** 2).mean((0, 1)), rtol=0.25)
     # Null: the law is right, and more than 4 of 8 are outside a 95 % band with P < 2e-5.
