@@ -90,8 +90,8 @@ def _profile(out: Path, name: str) -> None:
 def completed(record: dict[str, Any]) -> dict[str, Any]:
     """The record, with the variance over time that follows from its lambda and q.
 
-    Records before November 17 store no curves of moments. That of the K functions of time lacks the
-    observation noise, which is not stored either.
+    Older records store no curves of moments. That of the K functions of time lacks the observation
+    noise, which they do not store either.
     """
     curves = record.get("curves") or {}
     if "eigenvalues" not in curves or "averaged_variance" in curves:

@@ -47,6 +47,10 @@ def test_near_misses_are_suggested():
             "with --anomalies mean, in Python prepare=sl.Preparation(anomalies='mean'), or so",
             "with --anomalies mean, or so",
         ),
+        (
+            "--terms 1,u, in Python state_noise='affine', terms=('1', 'u') gains 3 nats",
+            "--terms 1,u gains 3 nats",
+        ),
         ("cut: --select lat=-2:2", "cut: --select lat=-2:2"),
         ("x=2 is no option", "x=2 is no option"),
     ],

@@ -9,7 +9,7 @@ from tests.parameters import cross
 import spdelaw as sl
 from spdelaw.data.fields import as_fields
 from spdelaw.data.io.files import read_dataset, read_raw
-from spdelaw.data.recognise import recognise
+from spdelaw.data.recognise import guess_source, recognise
 from spdelaw.data.summary import labels_of
 from spdelaw.errors import DataError, DomainError
 
@@ -398,3 +398,16 @@ def test_sensors_with_names_and_no_positions_are_numbered_and_keep_their_names(t
     law.save(tmp_path / "gauges.law")
     again = sl.load(tmp_path / "gauges.law").forecast(raw, steps=2)
     np.testing.assert_array_equal(again["mean"].values, ahead["mean"].values)
+
+
+def test_an_array_with_the_name_of_a_coordinate_is_taken():
+    raw = array(("time", "x"), {"time": np.arange(20.0), "x": X}, name="x")
+    domain, _ = guess_source(raw, None)
+    assert (domain.a, domain.b) == (0.0, 1.0)
+
+
+def test_of_several_variables_the_largest_is_advised():
+    parts = array(("time", "part"), {"time": np.arange(20.0)}, "time_vectors")
+    field = array(("time", "x"), {"time": np.arange(20.0), "x": X}, "tasmax")
+    with pytest.raises(DataError, match="--variable tasmax"):
+        recognise(xr.merge([parts, field]))

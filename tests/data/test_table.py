@@ -236,3 +236,9 @@ def test_law_of_a_table_keeps_names_of_stations():
     np.testing.assert_array_equal(later["station"].values, fields["station"].values)
     expected = sl.fit(made, equation.domain, 3, initial="stationary", nuisance=0)
     np.testing.assert_allclose(law.log_likelihood(fields), expected.log_likelihood(made))
+
+
+def test_a_position_is_no_value():
+    rows, _ = table()
+    with pytest.raises(DataError, match="'lat' as lat and value"):
+        sl.from_table(rows, **NAMES | {"value": "lat"})

@@ -270,6 +270,7 @@ def test_figures_of_the_page_show_the_records(page, records):
 def test_answers_follow_the_numbers(rows):
     reached, hidden, law = answers(rows)
     assert reached.short == "Yes"
+    assert [s.count("data sets") for s in reached.sentences] == [0, 1, 0, 1]  # A, A, B, B
     assert (hidden.short, hidden.mood) == ("The mean path, and no more", "good")
     assert law.short == "3 of 7"
     assert "exact" in law.sentences[1]

@@ -30,7 +30,13 @@ from spdelaw.data.io.tables import Columns, is_table, numeric_values, read_frame
 from spdelaw.data.layout import is_time
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, Prepared
-from spdelaw.data.recognise import Side, guess_side, learned_with_climate, recognise
+from spdelaw.data.recognise import (
+    Side,
+    guess_side,
+    guess_variable,
+    learned_with_climate,
+    recognise,
+)
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -494,9 +500,8 @@ def read_for(
     if law.preparation is not None or is_table(file):
         prepared_variable = None if law.preparation is None else law.preparation.how.variable
         raw = read_dataset(file, columns=named)
-        return _select_variable(
-            raw if std is None else std_as_coordinate(raw, std), variable or prepared_variable
-        )
+        raw = raw if std is None else std_as_coordinate(raw, std)
+        return raw[guess_variable(raw, variable or prepared_variable)]
     fields = read_fields(file, variable)
     fields = fields if std is None else with_std(fields, file, std)
     domain = stored_domain(fields)
@@ -516,18 +521,6 @@ def read_places(file: Path, law: Law) -> np.ndarray:
         got = ", ".join(map(str, frame.columns))
         raise DataError("--places", expected=expected, got=got, fix=fix)
     return np.stack([numeric_values(frame[name[0]]) for name in chosen], axis=1)
-
-
-def _select_variable(raw: xr.Dataset, variable: str | None) -> xr.DataArray:
-    """The variable of a raw data set that a law prepares."""
-    names = [str(name) for name in raw.data_vars]
-    if variable is None and len(names) == 1:
-        return raw[names[0]]
-    if variable not in names:
-        expected = f"one of {', '.join(names)}, as the law was learned from"
-        fix = f"pass --variable {names[0]}" if names else "check the file"
-        raise DataError("--variable", expected=expected, got=repr(variable), fix=fix)
-    return raw[variable]
 
 
 def shown_time(moment: float, clock: dict[str, Any]) -> str:

@@ -411,6 +411,7 @@ _ASSIGNMENT = re.compile(r"\b(\w+)=(?:['\"]([^'\"]*)['\"]|sl\.(\w+)\(([^()]*)\)|
 #: Advice for Python in addition to the option, which the shell does not need.
 _FOR_PYTHON = re.compile(
     r", in Python (?:[^,()]*\([^()]*(?:\([^()]*\)[^()]*)*\)|\w+=['\"]?[\w.+-]+['\"]?)"
+    r"(?:, \w+=\([^()]*\))*"
 )
 
 

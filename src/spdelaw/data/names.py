@@ -63,11 +63,9 @@ def with_places(dataset: xr.Dataset) -> xr.Dataset:
 def _numbered_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """Sensors or regions that have names and no positions, at 0, 1, 2, ... in their order."""
     (dim,) = dims if len(dims) == 1 else (TIME,)
-    if (
-        dim not in array.indexes
-        or array[dim].dtype.kind not in "SUOT"
-        or is_date(array[dim].variable)
-    ):
+    if dim not in array.indexes or array[dim].dtype.kind not in "SUOT":
+        return array
+    if is_date(array[dim].variable):
         return array
     old = str(array[dim].attrs.get(ORIGINAL, dim))
     name = old if old != dim else f"{dim}_name"

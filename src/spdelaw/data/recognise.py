@@ -146,7 +146,8 @@ def guess_variable(dataset: xr.Dataset, variable: str | None = None) -> str:
         got = f"fields of one '{moments[0]}' only"
         fix = "a law describes changes in time: join the files of several times along a dim 'time'"
     if fields:
-        got, fix = "several to choose from", f"pass --variable {fields[0]}"
+        largest = max(fields, key=lambda name: dataset[name].size)
+        got, fix = "several to choose from", f"pass --variable {largest}"
     elif series:
         got = f"'{series[0]}' over time alone"
         fix = "a law describes fields: provide values at several points, such as stations or a grid"
@@ -447,7 +448,8 @@ def _dataset(data: Any) -> xr.Dataset:
     if isinstance(data, xr.Dataset):
         return data
     if isinstance(data, xr.DataArray):
-        return data.to_dataset(name=str(data.name or "field"))
+        is_free = data.name is not None and data.name not in data.coords
+        return data.to_dataset(name=str(data.name) if is_free else "field")
     expected = "a domain, where the data have no coordinates to guess it from"
     got = f"none, and data of type {type(data).__name__}"
     fix = "pass domain=sl.Interval(a, b), points=, or an xarray object"

@@ -58,7 +58,8 @@ class Model:
             deviation. The known standard deviation is one number, one per point, or one per value
             (a DataArray like the data); "auto" takes it from the coordinate ``observation_std``.
         nuisance: number of further modes that are modelled but not reported, or "auto" (as many as
-            are needed to keep finer scales out of the reported modes).
+            are needed to keep finer scales out of the reported modes; none beyond those that
+            ``n_modes="auto"`` chose).
         fixed: parameters to hold at known values. Such as ``{"s": 1.0}`` or
             ``{"eigenvalue": [1.0, np.nan, ...]}``.
         priors: prior distributions of parameters; the estimate is then MAP. Such as

@@ -455,7 +455,8 @@ class Law:
         """Field at further times given a history, with the variables of `reconstruct`.
 
         ``n_samples`` adds ``sample``, draws of the field without observation noise. All variables
-        include the error of an estimated mean.
+        include the error of an estimated mean. Of a law with nonlinear terms, mean and deviation
+        are those of an ensemble of 100 members.
 
         Args:
             history: fields up to now in any form that `spdelaw.fit` takes, with or without gaps.

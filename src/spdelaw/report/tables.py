@@ -121,7 +121,7 @@ def term_table(law: Law) -> Table:
     table, robust = law.parameters.get("coefficient"), law.info.get("robust_errors", {})
     rows = []
     for name in () if table is None else map(str, table["term"].values):
-        values = table.sel(term=name).values
+        values = law.parameters["coefficient"].sel(term=name).values
         error = "fixed" if values[1] == 0 else f"{values[1]:.3g}"
         rows.append([name, *cells(values), error, f"{robust[name]:.3g}" if name in robust else ""])
     header = ("term", "coefficient", _level(law), "standard error", "robust error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
@@ -318,10 +318,11 @@ def fill_command(
         raise DataError("data", expected="gaps to fill", got=got, fix=fix)
     check_size(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
-        filled, law = fill(
+        result = fill(
             source.data, chosen.domain, modes, prepare=source.preparation, return_law=True,
             **model, **settings,
         )  # fmt: skip
+    filled, law = cast("tuple[xr.Dataset, Law]", result)
     write(filled, target)
     if save_law is not None:
         with_source(law, data, source.fields).save(save_law)

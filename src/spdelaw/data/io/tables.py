@@ -540,6 +540,10 @@ def _check_columns(frame: Any, columns: Columns) -> pd.DataFrame:
             raise DataError(
                 role, expected=expected, got=repr(name), fix=WIDE_TABLE_FIX if wide else fix
             )
+    roles = [role for role, name in columns.named.items() if name == columns.value]
+    if columns.value is not None and len(roles) > 1:
+        got, fix = f"{columns.value!r} as {' and '.join(roles)}", "name the column of the values"
+        raise DataError("value", expected="a column with one role", got=got, fix=fix)
     for role in ("time", "value"):
         if role not in columns.given:
             expected, fix = f"the name of the column of the {role}", f'pass {role}="..."'

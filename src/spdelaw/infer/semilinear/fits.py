@@ -411,7 +411,7 @@ class SemilinearFit:
 
 def refined(
     posterior: ScoredPosterior,
-    trial: Callable[[Any], ScoredPosterior] | None,
+    trial: Callable[[ScoredPosterior, Any], ScoredPosterior] | None,
     groups: Array | None,
     **diagnostics: Any,
 ) -> SemilinearFit:
@@ -419,8 +419,8 @@ def refined(
 
     Args:
         posterior: of all terms, with its start.
-        trial: log-posterior of a part of the data that shows what twice the sub-steps change in
-            the score, given the scores of all terms; None where the moments are exact.
+        trial: a log-posterior with a part of its data, by the scores of all terms, that shows what
+            twice the sub-steps change in the score; None where the moments are exact.
         groups: path of each term; None where terms are the records themselves.
         diagnostics: to report.
 
@@ -433,7 +433,7 @@ def refined(
         if trial is None:
             shift, end = 0.0, optimum.x
             break
-        few, covariance = trial(optimum.scores), np.linalg.inv(optimum.information)
+        few, covariance = trial(posterior, optimum.scores), np.linalg.inv(optimum.information)
         fine, coarse = (few.with_steps(k).slope(optimum.x) for k in (2 * n, n))
         change = covariance @ (fine - coarse) / few.share
         shift = float(np.abs(change / np.sqrt(np.diag(covariance))).max(initial=0.0))
@@ -659,7 +659,7 @@ def fit_transitions(form: Layout, data: Transitions, *, scheme: str = "exact") -
         form, terms, full, rate_dt=lambda full: form.rate(full, states) * dt, **search
     )
     return refined(
-        posterior, posterior.sample, data.path, n_transitions=len(data.dt), scheme=scheme
+        posterior, ScoredPosterior.sample, data.path, n_transitions=len(data.dt), scheme=scheme
     )
 
 
@@ -693,7 +693,11 @@ def fit_increments(form: Layout, data: Transitions) -> SemilinearFit:
         fix = "fit fewer modes, which the closure does without noise in one of them"
         raise InputError("fixed", expected=expected, got=f"none in {noiseless[0]}", fix=fix)
     few, dt = data.draw(SLOPE_TRANSITIONS), float(np.median(data.dt))
-    search = {"near": FULL_NEAR, "near_newton": NEAR_INCREMENTS, "most": MOST_INFORMED}
+    search: dict[str, Any] = {
+        "near": FULL_NEAR,
+        "near_newton": NEAR_INCREMENTS,
+        "most": MOST_INFORMED,
+    }
     search |= {"data": data, "scores_of": increment_scores}
     posterior = InformedPosterior.of(
         form,
@@ -703,8 +707,8 @@ def fit_increments(form: Layout, data: Transitions) -> SemilinearFit:
         **search,
     )
 
-    def trial(scores: Array) -> ScoredPosterior:
-        return dataclasses.replace(posterior, data=few, share=len(few.dt) / len(data.dt))
+    def trial(at: Any, scores: Array) -> ScoredPosterior:
+        return dataclasses.replace(at, data=few, share=len(few.dt) / len(data.dt))
 
     counts = {"n_transitions": len(data.dt), "n_values": data.after.size // len(form.fields)}
     return refined(posterior, trial, data.path, scheme="exact", **counts)
@@ -828,8 +832,8 @@ def fit_filtered(
         form, whole, full, guess=guess, rate_dt=lambda full: form.rate(full, usual) * dt, **search
     )
 
-    def trial(scores: Array) -> ScoredPosterior:
-        return dataclasses.replace(posterior.of_terms(few), share=few.share)
+    def trial(at: ScoredPosterior, scores: Array) -> ScoredPosterior:
+        return dataclasses.replace(at.of_terms(few), share=few.share)
 
     return refined(posterior, trial, None, burn=whole.burn, n_transitions=_n_transitions(collapsed))
 
