@@ -50,6 +50,8 @@ def _digest(value: Any) -> str:
 
 def pytest_configure() -> None:
     """Give the modules and arguments of today to the package of before."""
+    import spdelaw
+    from spdelaw import _public
     from spdelaw.data import _files, _regular
     from spdelaw.law import Law
 
@@ -64,6 +66,11 @@ def pytest_configure() -> None:
         return save(self, path)
 
     Law.save = save_anyway
+    fit = _public.fit
+    _public.fit = spdelaw.fit = lambda *args, residual="auto", **words: fit(
+        *args, rest=residual, **words
+    )
+    spdelaw.to_table = spdelaw.verify = lambda *_: pytest.skip("a function of a later version")
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
 
 

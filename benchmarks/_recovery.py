@@ -87,7 +87,7 @@ def summary(records: list[Record]) -> Record:
         "coverage_robust": float((np.abs(robust) < LEVELS[95]).mean()),
         "distance": float(np.sqrt((off**2).sum(1).mean())),
     }
-    for name in ("seconds", "cpu", "choice_cpu", "rate_dt", "step_shift", "frozen_shift"):
+    for name in ("seconds", "cpu", "choice_cpu", "rate_dt", "step_shift"):
         if name in good[0]:
             out[name] = float(np.median([r[name] for r in good]))
     if "chosen" in good[0]:

@@ -27,7 +27,7 @@ ABILITIES = {
         "evaluation/forecast_skill.py", "evaluation/hindcast.py", "evaluation/rivals.py",
         "evaluation/comparison.py", "evaluation/verification.py",
     ),
-    "filling of gaps": ("evaluation/gaps/",),
+    "filling of gaps": ("evaluation/gap_filling.py", "evaluation/gap_selection.py"),
     "residuals with memory, kriged, shared": ("law/residuals.py", "infer/residuals.py"),
     "several fields, graphs, meshes, empirical modes": (
         "domains/fields.py", "domains/graph.py", "domains/mesh.py", "domains/empirical.py",
@@ -40,7 +40,7 @@ ABILITIES = {
         "data/climate.py", "data/prepare.py", "data/quality.py",
     ),
     "lazy data and clusters": (
-        "data/executors.py", "data/summary.py", "law/lazy.py", "statespace/condense.py",
+        "data/executors.py", "data/summary.py", "statespace/condense.py",
     ),
     "many fits that resume": ("infer/many.py",),
     "report and figures": ("report/",),

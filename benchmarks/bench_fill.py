@@ -29,7 +29,6 @@ from benchmarks._timing import RESULTS, table, versions, write_results
 import numpy as np  # isort: skip
 
 import spdelaw as sl
-from spdelaw.evaluation.gaps.filling import fill_record
 from spdelaw.evaluation.scores import gaussian_crps
 from spdelaw.evaluation.tasks import coverage
 
@@ -92,12 +91,13 @@ def _methods(case: Case, seconds: float) -> dict[str, Any]:
 
 
 def _ours(case: Case, seconds: float, **words: Any) -> tuple[Array, Array, str]:
-    found = _filled(case, seconds, **words)
-    best = found.trials[0]
-    for trial in found.trials:
-        print(f"  {trial.name}: CRPS {trial.crps:.4f}, {trial.seconds:.1f} s")
-    mean, std = (_as_case(found.data[name], case) for name in ("mean", "std"))
-    return mean, std, best.name
+    filled, _ = _filled(case, seconds, **words)
+    names = filled["candidate"].values
+    columns = (filled[name].values for name in ("held_out_crps", "candidate_seconds"))
+    for name, crps, spent in zip(names, *columns, strict=True):
+        print(f"  {name}: CRPS {crps:.4f}, {spent:.1f} s")
+    mean, std = (_as_case(filled[name], case) for name in ("mean", "std"))
+    return mean, std, str(names[0])
 
 
 def _as_case(values: Any, case: Case) -> Array:
@@ -116,8 +116,8 @@ def _at(axis: Array, wanted: Array) -> Array:
 
 def _anomalies(case: Case) -> tuple[Array, Array]:
     """Offset and anomalies (T, M), with the climatology that `spdelaw.fill` has too."""
-    found = _filled(case, None, n_modes=2, basis="domain", drift="diagonal", residual="white")
-    learned = found.law.preparation
+    words: dict[str, Any] = {"n_modes": 2, "basis": "domain", "drift": "diagonal"}
+    learned = _filled(case, None, residual="white", **words)[1].preparation
     offset, _ = learned.affine(learned.align(_canonical(case))["time"].values, case.points)
     return offset, case.values - offset
 
@@ -135,9 +135,9 @@ def _filled(case: Case, seconds: float | None, **words: Any) -> Any:
     how = sl.Preparation(anomalies=ANOMALIES, time_unit="days")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fill_record(
+        return sl.fill(
             _named(case), case.domain, prepare=how, everywhere=case.everywhere, seconds=seconds,
-            **words,
+            return_law=True, **words,
         )  # fmt: skip
 
 

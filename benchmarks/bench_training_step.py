@@ -20,7 +20,7 @@ import torch  # isort: skip
 from torch import Tensor, nn  # isort: skip
 
 import spdelaw as sl  # isort: skip
-from spdelaw.chaos.bases import CosineBasis
+from spdelaw.chaos.propagators import CosineBasis
 
 from spdelaw.chaos.propagators import decode_states, rk4_states  # isort: skip
 from spdelaw.data.observed import observe  # isort: skip

@@ -17,11 +17,15 @@ from typing import Any
 
 import numpy as np
 
+import spdelaw as sl
+from paper.regimes import EQUATIONS
 from paper.reproduction.figures import draw_figures
-from paper.reproduction.plan import PROFILES, plan
+from paper.reproduction.plan import N_MODES, N_TIME, PROFILES, plan
 from paper.reproduction.records import read_records
-from paper.reproduction.tables import write_tables
+from paper.reproduction.scores import of_equation
+from paper.reproduction.tables import runs_of, spread, write_tables
 from spdelaw.data.io.safe_files import replace_file
+from spdelaw.report.figures.moments import spatial_weights
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 DOCS = CHECKOUT / "docs" / "reproduce"
@@ -69,7 +73,7 @@ def main(arguments: list[str]) -> int:
 
 def _profile(out: Path, name: str) -> None:
     runs = plan("ab", PROFILES[name])
-    records, folder = read_records(out, runs), DOCS / name
+    records, folder = [completed(record) for record in read_records(out, runs)], DOCS / name
     folder.mkdir(parents=True, exist_ok=True)
     write_tables(folder, records, f"python -m paper reproduce --profile {name}")
     if name == KEPT:
@@ -81,6 +85,27 @@ def _profile(out: Path, name: str) -> None:
             file = f"{record['name']}.json"
             shutil.copyfile(out / "records" / name / file, folder / "records" / file)
     print(f"{name}: {len(records)} of {len(runs)} runs have a record")
+
+
+def completed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record, with the variance over time that follows from its lambda and q.
+
+    Older records store no curves of moments. That of the K functions of time lacks the observation
+    noise, which they do not store either.
+    """
+    curves = record.get("curves") or {}
+    if "eigenvalues" not in curves or "averaged_variance" in curves:
+        return record
+    given = EQUATIONS[record["regime"]](N_MODES)
+    equation = sl.SpectralSPDE(
+        given.domain, N_MODES, np.array(curves["eigenvalues"]),
+        noise=np.array(curves["noise_variance"]), initial=0.0,
+    )  # fmt: skip
+    points = given.default_grid()
+    law = of_equation(equation, given.times, points)._replace(n_time=N_TIME)
+    variance = law.field()[1] ** 2 @ spatial_weights(given.domain, points)
+    moments = {"time": given.times.tolist(), "averaged_variance": variance.tolist()}
+    return record | {"curves": curves | moments}
 
 
 def _page(folder: Path, figures: dict[str, str]) -> str:
@@ -103,7 +128,7 @@ def with_table(readme: str, run: dict[str, Any]) -> str:
     for words, task, system in HEADLINE:
         cells = [cell for rows in run["regimes"].values() for cell in _cells(rows, task, system)]
         lines.append("| " + " | ".join([words, *cells]) + " |")
-    table = "\n".join(lines) + "\n\n" + _over_data_sets(run["regimes"]["b"]) + "\n\n"
+    table = "\n".join(lines) + "\n\n" + _spreads(run["regimes"]) + "\n\n"
     return before + START + "\n" + table + END + rest.split(END)[1]
 
 
@@ -126,24 +151,22 @@ def _pair(values: list[Any]) -> str:
     return " / ".join(f"{value:.4f}" for value in values)
 
 
-def _over_data_sets(rows: list[dict[str, Any]]) -> str:
-    """One network of the paper's preset on each data set, with the limit on the same paths."""
-    of = {row["system"]: row for row in rows if row["task"] == "reconstruct"}
-    network = of.get("amortized, preset paper, over data sets")
-    if network is None:
-        return ""
-    limit = of["limit: 8 modes, K = 16, true eigenvalues"]
-    floors = dict(zip(limit["seeds"], limit["relative_l2"], strict=True))
-    listed = (
-        ", ".join(f"{value:.4f}" for value in values)
-        for values in (network["rmse"], network["relative_l2"], map(floors.get, network["seeds"]))
-    )
-    n = len(network["seeds"])
+def _spreads(regimes: dict[str, Any]) -> str:
+    """The paper's preset over networks and over data sets, with the limits on the same paths."""
+    parts = []
+    for regime, rows in regimes.items():
+        of = {row["system"]: row for row in rows if row["task"] == "reconstruct"}
+        limit = of["limit: 8 modes, K = 16, true eigenvalues"]
+        limits = dict(zip(limit["seeds"], limit["relative_l2"], strict=True))
+        for name in ("amortized, preset paper", "amortized, preset paper, over data sets"):
+            if (row := of.get(name)) is not None:
+                errors = f"{spread(row['rmse'])} / {spread(row['relative_l2'])}"
+                there = ", ".join(f"{limits[seed]:.4f}" for seed in dict.fromkeys(row["seeds"]))
+                parts.append(f"{regime.upper()}, {runs_of(row)}: {errors} (limit {there})")
     return (
-        "The relative error depends on which paths are tested, RMSE hardly. One network of the "
-        "paper's preset on each of {} data sets of Regime B: RMSE {}; relative error {}, where "
-        "the decoder's limit is {}."
-    ).format(n, *listed)
+        "The relative error depends on which paths are tested, RMSE hardly. The paper's preset, "
+        f"mean ± standard deviation: {'; '.join(parts)}."
+    )
 
 
 if __name__ == "__main__":

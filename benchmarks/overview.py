@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import spdelaw as sl
-from spdelaw.report.figures.style import save_figure
+from spdelaw.report.figures.draw import save_figure
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "assets" / "overview.png"
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#595959"

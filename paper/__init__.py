@@ -10,7 +10,7 @@ BEYOND_PUBLIC = {
     "spdelaw.amortized": ("amortized_posterior", "amortized_reconstruct", "sample_decoder"),
     "spdelaw.amortized.encoder": ("N_HEAD", "N_STATE", "OdeRnn"),
     "spdelaw.amortized.structured": ("make_config",),
-    "spdelaw.amortized.torch_run": ("TorchRun",),
+    "spdelaw.amortized.neural": ("TorchRun",),
     "spdelaw.amortized.training": ("Report", "read_checkpoint", "reporter", "stream", "train"),
     "spdelaw.chaos": ("CosineBasis", "HaarBasis", "expand", "propagate"),
     "spdelaw.checks": ("one_of", "whole"),
@@ -25,11 +25,11 @@ BEYOND_PUBLIC = {
     "spdelaw.evaluation.tasks": ("TierScore", "coverage", "mean_predictor", "parameter_errors"),
     "spdelaw.law": ("chaos_posterior", "relative_l2", "rmse"),
     "spdelaw.report.figures.moments": ("spatial_weights",),
-    "spdelaw.report.figures.style": ("COLUMN", "GREY", "figure_of", "new_figure", "style"),
+    "spdelaw.report.figures.draw": ("COLUMN", "GREY", "figure_of", "new_figure", "style"),
     "spdelaw.report.page": ("render",),
     "spdelaw.report.plots": (
         *("Figure", "Section", "Table", "axis", "layout", "log_axis", "packed", "panel_title"),
     ),
-    "spdelaw.report.sections.summary": ("Answer",),
+    "spdelaw.report.summary": ("Answer",),
     "spdelaw.statespace": ("StateSpace",),
 }

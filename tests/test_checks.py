@@ -1,6 +1,7 @@
 """Shared checks: what passes comes back as a plain value, what does not names the argument."""
 
 import inspect
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -83,7 +84,8 @@ def test_public_functions_check_their_arguments():
 def drawn(
     n_paths: int, *fields: xr.DataArray, level: float = 0.95, rate: float = 2.0,
     size: tuple[float, float] = (1.0, 2.0), n_modes: str | list[int] = "auto",
-    scale: Annotated[float, checks.POSITIVE] = 1.0, law: "Law | None" = None, **columns: str,  # noqa: F821
+    scale: Annotated[float, checks.POSITIVE] = 1.0, law: "Law | None" = None,  # noqa: F821
+    report: Callable[[int, int], None] | None = None, **columns: str,
 ):  # fmt: skip
     return n_paths
 
@@ -102,6 +104,8 @@ def drawn(
         ({"n_modes": [1, 0]}, "n_modes: expected text or several, each a positive integer"),
         ({"scale": 0.0}, "scale: expected a finite number above 0"),
         ({"law": 1}, "law: expected a Law or None, got 1. Fix: pass what sl.fit"),
+        ({"report": lambda done: done}, "report: expected a function of 2 arguments or None"),
+        ({"report": 10**5000}, "report: expected a function of 2 arguments or None, got an int"),
         ({"lon": 3}, "lon: expected text, got 3"),
         ({"lon": "a\0b"}, "lon: expected text"),
     ],
@@ -109,6 +113,11 @@ def drawn(
 def test_wrong_arguments_are_named_with_what_was_expected(words, message):
     with pytest.raises(InputError, match=message):
         drawn(**{"n_paths": 1} | words)
+
+
+@pytest.mark.parametrize("report", [print, lambda *done: done, [].append, dict.fromkeys])
+def test_functions_that_take_the_arguments_are_accepted(report):
+    assert checks.rule_of(Callable[[int], None])(report) == ""
 
 
 def test_each_of_several_positional_arguments_is_checked():

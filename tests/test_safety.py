@@ -520,6 +520,10 @@ WRONG_CALLS = [
     (lambda law, data: law.sample(2, seed=0.5), "non-negative integer"),
     (lambda law, data: sl.read("a.nc", lazy=np.zeros(2)), "True or False"),
     (lambda law, data: sl.Preparation(select=3), "a dict"),
+    (lambda law, data: sl.Preparation(select={"x": 1.0}), "values that are each"),
+    (lambda law, data: law.forecast(data, steps=10**7), "up to 1e"),
+    (lambda law, data: law.reconstruct(data, grid="ab"), "finite points, got str"),
+    (lambda law, data: sl.fit(data, prepare=sl.Preparation(rename={"x": "time"})), "a free name"),
     (lambda law, data: sl.compare(law, "law"), "a Law"),
     (lambda law, data: sl.catalogue.heat(n_modes="many"), "positive integer"),
 ]
@@ -532,14 +536,34 @@ def test_8_wrong_arguments_are_refused_in_words(laws, number):
         call(laws[0], heat())
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: sl.Season(n, 2),
+        lambda n: sl.Season(1.0, [n, 1]),
+        lambda n: sl.SpectralSPDE(HEAT.domain, 2, drift=[n, 1], noise=[1, 1]),
+        lambda n: sl.SpectralSPDE(HEAT.domain, 2, drift=[1, 2], noise=n),
+        lambda n: sl.Semilinear(HEAT, {"u": n}),
+        lambda n: sl.Model(observation_noise=n),
+        lambda n: sl.split(heat(), seed=-n),
+        lambda n: sl.Amortized({1: n}),
+        lambda n: sl.fit(heat(), HEAT.domain, 2, terms=(n,)),
+    ],
+)
+def test_8_numbers_of_5000_digits_are_refused_in_words(call):
+    """Python writes no integer of more than 4,300 digits, not into a message either."""
+    with pytest.raises(SpdeLawError, match="Fix"):
+        call(10**5000)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("verb", ["as_fields", "forecast", "to_table", "verify", "write"])
-def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
+def test_8_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
     law = sl.fit(_odd_data.RECORD, _odd_data.INTERVAL, 2, **_odd_data.QUICK)
     call = {
-        "as_fields": sl.as_fields,
+        "as_fields": lambda data: sl.as_fields(data),
         "forecast": lambda data: law.forecast(data, steps=2),
-        "to_table": sl.to_table,
+        "to_table": lambda data: sl.to_table(data),
         "verify": lambda data: sl.verify(law.forecast(_odd_data.RECORD, steps=3), data),
         "write": lambda data: sl.write(data, tmp_path / "a.csv"),
     }[verb]
@@ -559,7 +583,7 @@ def test_odd_data_are_taken_or_refused_in_words(verb, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "\ud800"])
-def test_names_that_no_file_can_have_are_refused_in_words(name, laws):
+def test_8_names_that_no_file_can_have_are_refused_in_words(name, laws):
     for call in (sl.read, sl.load, lambda path: sl.write(heat(), path), laws[0].save):
         for suffix in (".nc", ".csv", ".zarr", ".law"):
             with pytest.raises(SpdeLawError):
@@ -667,6 +691,27 @@ def test_10_a_lazy_record_with_gaps_has_the_numbers_of_the_record_in_memory():
     )
 
 
+@pytest.mark.parametrize("change", [shutil.rmtree, lambda path: sl.write(heat(5), path)])
+def test_10_a_lazy_directory_that_is_replaced_is_refused(tmp_path, change):
+    """Zarr takes a chunk that is gone for missing values."""
+    pytest.importorskip("zarr")
+    path = sl.write(heat(), tmp_path / "a.zarr")
+    lazy = sl.read(path, lazy=True)
+    change(path)
+    with pytest.raises(FileError, match="replaced or removed"):
+        sl.fit(lazy, HEAT.domain, 2)
+
+
+def test_10_a_lazy_directory_is_read_from_other_folders(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    monkeypatch.chdir(tmp_path)
+    sl.write(heat(), "a.zarr")
+    lazy = sl.read("a.zarr", lazy=True)
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    np.testing.assert_array_equal(lazy, heat())
+
+
 # -- also -----------------------------------------------------------------------------
 
 
@@ -692,13 +737,30 @@ def test_also_control_characters_do_not_reach_the_terminal(tmp_path, shell):
     assert "\x07" not in out + err
 
 
-def test_also_a_closed_standard_output_is_no_traceback(tmp_path):
+@pytest.mark.parametrize("output", [">&-", "> /dev/full", "--json > /dev/full"])
+def test_also_a_closed_or_full_standard_output_is_no_traceback(tmp_path, output):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs a device that is full")
     sl.write(heat(), tmp_path / "a.nc")
     words = [sys.executable, "-m", "spdelaw", "info", str(tmp_path / "a.nc")]
     run = subprocess.run(
-        f"{shlex.join(words)} >&-", shell=True, capture_output=True, text=True, check=False
+        f"{shlex.join(words)} {output}", shell=True, capture_output=True, text=True, check=False
     )
     assert "Traceback" not in run.stderr
+    assert ("standard output: No space left" in run.stderr) == ("full" in output)
+
+
+def test_also_a_folder_that_is_gone_and_a_file_in_place_of_a_law(tmp_path, laws, monkeypatch):
+    laws[0].save(tmp_path / "a.law")
+    for name in ("law.json", "arrays.safetensors"):
+        with pytest.raises(FileError, match=r"got a file\. Fix: pass the name of"):
+            sl.load(tmp_path / "a.law" / name)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for call in (laws[0].save, sl.load, sl.read, lambda path: sl.write(heat(), path)):
+        with pytest.raises(FileError, match="current folder"):
+            call("a.nc" if call is not laws[0].save else "a.law")
 
 
 def test_also_a_law_replaces_another_on_demand_only(tmp_path, laws):

@@ -18,41 +18,19 @@ from paper.baselines.training import Network
 EPSILON = 1e-5
 
 
-@dataclasses.dataclass(eq=False)
-class DeepONet(Predictor):
-    """Inner product of a branch network of the noise and a trunk network of (x, t).
-
-    With the defaults and the grid of Regime B it has the paper's 11,292,672 weights.
-
-    Args:
-        domain: domain of the fields.
-        width: of all hidden layers and of the inner product.
-    """
-
-    width: int = 512
-    name: ClassVar[str] = "deeponet"
-    label: ClassVar[str] = "DeepONet"
-    protocol: ClassVar[Protocol] = Protocol(rate=1e-3, batch_size=20, delta=1e-4)
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return DeepONetNetwork(self.width, grid)
-
-
 class DeepONetNetwork(Network):
     """Branch, trunk and pointwise standardisation of inputs and outputs."""
 
-    def __init__(self, width: int, grid: Grid) -> None:
-        super().__init__()
-        n_times, n_points = grid.shape
+    def __init__(self, system: DeepONet, grid: Grid) -> None:
+        super().__init__(system, grid)
+        width, (n_times, n_points) = system.width, grid.shape
         shape = n_times - 1, n_points
         self.branch = _layers(shape[0] * shape[1], width)
         self.trunk = _layers(2, width)
         for name in ("drive_mean", "drive_std", "field_mean", "field_std"):
             self.register_buffer(name, torch.zeros(shape))
         times, points = grid.unit()
-        at = torch.cartesian_prod(times[1:], points).flip(-1)  # rows (x, t)
-        self.register_buffer("at", at, persistent=False)
+        self.constant("at", torch.cartesian_prod(times[1:], points).flip(-1))  # rows (x, t)
 
     def prepare(self, cases: Cases) -> None:
         """Take means and standard deviations from the training set."""
@@ -67,6 +45,24 @@ class DeepONetNetwork(Network):
         product = self.branch(z.flatten(1)) @ self.trunk(self.at).t()
         field = product.view(-1, *self.field_mean.shape)
         return field * (self.field_std + EPSILON) + self.field_mean
+
+
+@dataclasses.dataclass(eq=False)
+class DeepONet(Predictor):
+    """Inner product of a branch network of the noise and a trunk network of (x, t).
+
+    With the defaults and the grid of Regime B it has the paper's 11,292,672 weights.
+
+    Args:
+        domain: domain of the fields.
+        width: of all hidden layers and of the inner product.
+    """
+
+    width: int = 512
+    name: ClassVar[str] = "deeponet"
+    label: ClassVar[str] = "DeepONet"
+    network_class: ClassVar[type[Network]] = DeepONetNetwork
+    protocol: ClassVar[Protocol] = Protocol(rate=1e-3, batch_size=20, delta=1e-4)
 
 
 def _layers(n_inputs: int, width: int) -> nn.Sequential:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import spdelaw as sl
-from paper.baselines.fourier import FourierStack, Readout, require_modes
+from paper.baselines.fourier import FourierStack, Readout
 from paper.baselines.inputs import Grid
 from paper.baselines.predictor import Predictor
 from paper.baselines.protocol import Protocol
@@ -19,6 +19,57 @@ from spdelaw.errors import InputError
 
 Array = np.ndarray
 BOUNDARIES = ("dirichlet", "neumann", "periodic")
+
+
+class DLRNetwork(Network):
+    """Features of xi and u0, a first guess v, features of v, Fourier layers, readout."""
+
+    at: Tensor
+    step: Tensor
+    free_step: Tensor
+
+    def __init__(self, system: DLRNet, grid: Grid) -> None:
+        super().__init__(system, grid)
+        ends = start = getattr(grid.domain, "boundary", "neumann")
+        if system.boundary != "domain":
+            ends, start = system.boundary, "dirichlet"
+        self.dt = grid.dt
+        for name, boundary in (("step", ends), ("free_step", start)):
+            self.constant(name, implicit_step(grid, boundary))
+        times, points = grid.unit()
+        at = torch.stack(torch.meshgrid(points, times, indexing="ij"), -1).transpose(0, 1)
+        self.constant("at", at.contiguous())  # (T, M, 2): x, t
+        self.guess = nn.Sequential(nn.Linear(10, 32), nn.GELU(), nn.Linear(32, 1))
+        self.lift = nn.Linear(18, system.width)
+        self.layers = FourierStack(system, grid)
+        self.readout = Readout(system.width, nn.GELU())
+
+    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields (B, T - 1, M) of initial states (B, M) and increments (B, T, M)."""
+        u, a = self.solve(initial, drive)
+        fixed = self.integrate(torch.stack([a**2, a**3, a]))
+        features = [u, a, *self._with(u, a), *fixed]
+        v = self.guess(torch.stack(features, -1))[..., 0]
+        at = self.at.expand(len(v), -1, -1, -1)
+        everything = [torch.stack([*features, v, *self._with(v, a)], -1), at]
+        lifted = self.lift(torch.cat(everything, -1)).permute(0, 3, 2, 1)
+        return self.readout(self.layers(lifted).permute(0, 3, 2, 1)[:, 1:])
+
+    def solve(self, initial: Tensor, drive: Tensor) -> tuple[Tensor, Tensor]:
+        """``u = I_c[u0]`` and ``a = I[xi]`` (B, T, M); their sum solves the heat equation."""
+        states = [initial]
+        for _ in range(drive.shape[1] - 1):
+            states.append(states[-1] @ self.free_step.t())
+        # xi are increments, and I multiplies by dt: noise per unit of time.
+        return torch.stack(states, 1), self.integrate(drive / self.dt)
+
+    def integrate(self, f: Tensor) -> Tensor:
+        """``I[f]`` along the last two dims (T, M)."""
+        return _Integrate.apply(f, self.step, self.dt)
+
+    def _with(self, u: Tensor, a: Tensor) -> Tensor:
+        """``I[a u], I[a u^2], I[a^2 u], I[u^2], I[u]``, the features that contain u."""
+        return self.integrate(torch.stack([a * u, a * u**2, a**2 * u, u**2, u]))
 
 
 @dataclasses.dataclass(eq=False)
@@ -50,6 +101,8 @@ class DLRNet(Predictor):
     padding: int = 6
     name: ClassVar[str] = "dlr-net"
     label: ClassVar[str] = "DLR-Net"
+    network_class: ClassVar[type[Network]] = DLRNetwork
+    needs_regular_grid: ClassVar[bool] = True
     protocol: ClassVar[Protocol] = Protocol(
         rate=1e-3, weight_decay=1e-5, batch_size=32, schedule="cosine"
     )
@@ -63,68 +116,6 @@ class DLRNet(Predictor):
             expected = f"'domain' or one of {BOUNDARIES}"
             fix = "leave it out: the boundary of the domain is the default"
             raise InputError("boundary", expected=expected, got=repr(self.boundary), fix=fix)
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        grid.require_regular(self.label)
-        n_times, n_points = grid.shape
-        available = n_points // 2, (n_times + self.padding) // 2 + 1
-        require_modes(self.label, (self.modes_x, self.modes_t), available)
-        return DLRNetwork(self, grid)
-
-
-class DLRNetwork(Network):
-    """Features of xi and u0, a first guess v, features of v, Fourier layers, readout."""
-
-    at: Tensor
-    step: Tensor
-    free_step: Tensor
-
-    def __init__(self, system: DLRNet, grid: Grid) -> None:
-        super().__init__()
-        ends = start = getattr(grid.domain, "boundary", "neumann")
-        if system.boundary != "domain":
-            ends, start = system.boundary, "dirichlet"
-        self.dt = grid.dt
-        for name, boundary in (("step", ends), ("free_step", start)):
-            matrix = torch.from_numpy(implicit_step(grid, boundary)).float()
-            self.register_buffer(name, matrix, persistent=False)
-        times, points = grid.unit()
-        at = torch.stack(torch.meshgrid(points, times, indexing="ij"), -1).transpose(0, 1)
-        self.register_buffer("at", at.contiguous(), persistent=False)  # (T, M, 2): x, t
-        self.guess = nn.Sequential(nn.Linear(10, 32), nn.GELU(), nn.Linear(32, 1))
-        self.lift = nn.Linear(18, system.width)
-        self.layers = FourierStack(
-            system.width, system.n_layers, system.modes_x, system.modes_t, system.padding
-        )
-        self.readout = Readout(system.width, nn.GELU())
-
-    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
-        """Fields (B, T - 1, M) of initial states (B, M) and increments (B, T, M)."""
-        u, a = self.solve(initial, drive)
-        fixed = self.integrate(torch.stack([a**2, a**3, a]))
-        features = [u, a, *self._with(u, a), *fixed]
-        v = self.guess(torch.stack(features, -1))[..., 0]
-        at = self.at.expand(len(v), -1, -1, -1)
-        everything = [torch.stack([*features, v, *self._with(v, a)], -1), at]
-        lifted = self.lift(torch.cat(everything, -1)).permute(0, 3, 2, 1)
-        return self.readout(self.layers(lifted).permute(0, 3, 2, 1)[:, 1:])
-
-    def solve(self, initial: Tensor, drive: Tensor) -> tuple[Tensor, Tensor]:
-        """``u = I_c[u0]`` and ``a = I[xi]`` (B, T, M); their sum solves the heat equation."""
-        states = [initial]
-        for _ in range(drive.shape[1] - 1):
-            states.append(states[-1] @ self.free_step.t())
-        # xi are increments, and I multiplies by dt: noise per unit of time.
-        return torch.stack(states, 1), self.integrate(drive / self.dt)
-
-    def integrate(self, f: Tensor) -> Tensor:
-        """``I[f]`` along the last two dims (T, M)."""
-        return _Integrate.apply(f, self.step, self.dt)
-
-    def _with(self, u: Tensor, a: Tensor) -> Tensor:
-        """``I[a u], I[a u^2], I[a^2 u], I[u^2], I[u]``, the features that contain u."""
-        return self.integrate(torch.stack([a * u, a * u**2, a**2 * u, u**2, u]))
 
 
 class _Integrate(torch.autograd.Function):

@@ -6,10 +6,13 @@ optimiser; Adam treats a complex number as such a pair anyway.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from paper.baselines.inputs import Grid
 from spdelaw.errors import DataError
 
 
@@ -68,15 +71,19 @@ def mix(f: Tensor, weight: Tensor) -> Tensor:
 
 
 class FourierStack(nn.Module):
-    """``v <- K(v) + W v`` with GELU after all but the last, on time padded at the end."""
+    """``v <- K(v) + W v`` with GELU after all but the last, on time padded at the end.
 
-    def __init__(self, width: int, n_layers: int, modes_x: int, modes_t: int, padding: int) -> None:
+    The system has ``width``, ``n_layers``, ``modes_x``, ``modes_t`` and ``padding``.
+    """
+
+    def __init__(self, system: Any, grid: Grid) -> None:
         super().__init__()
-        self.padding = padding
-        self.kernels = nn.ModuleList(
-            SpectralConvolution(width, modes_x, modes_t) for _ in range(n_layers)
-        )
-        self.pointwise = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(n_layers))
+        width, modes, layers = system.width, (system.modes_x, system.modes_t), system.n_layers
+        self.padding = system.padding
+        available = grid.shape[1] // 2, (grid.shape[0] + self.padding) // 2 + 1
+        require_modes(system.label, modes, available)
+        self.kernels = nn.ModuleList(SpectralConvolution(width, *modes) for _ in range(layers))
+        self.pointwise = nn.ModuleList(nn.Conv2d(width, width, 1) for _ in range(layers))
 
     def forward(self, v: Tensor) -> Tensor:
         """Transform (B, C, X, T)."""

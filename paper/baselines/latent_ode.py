@@ -24,57 +24,21 @@ RTOL, ATOL, N_DRAWS, OBSERVATION_STD = 1e-3, 1e-4, 3, 0.01
 FREE_EPOCHS, GROWTH = 10, 0.99
 
 
-@dataclasses.dataclass(eq=False)
-class LatentODE(Predictor):
-    """Path -> posterior of ``z0`` -> ``z' = f(z)`` -> linear map to the field.
-
-    It is given the path and reconstructs it. Its decoder is deterministic, so all that differs
-    between paths has to be in ``z0``; its law of paths is that of ``z0 ~ N(0, I)``. With the
-    defaults its encoder has the published sizes. Adam replaces Adamax.
-
-    Args:
-        domain: domain of the fields.
-        n_latent: entries of z.
-        n_units: hidden units of f.
-    """
-
-    n_latent: int = 6
-    n_units: int = 100
-    name: ClassVar[str] = "latent-ode"
-    label: ClassVar[str] = "Latent ODE, ODE-RNN encoder"
-    protocol: ClassVar[Protocol] = Protocol(
-        epochs=200, rate=1e-2, batch_size=50, weight_decay=0.0, loss="own", schedule="cosine",
-        stop_after=1000,
-    )  # fmt: skip
-    uses_every_point: ClassVar[bool] = True
-    sees_path: ClassVar[bool] = True
-    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
-    sampled: ClassVar[tuple[str, ...]] = ("hidden",)
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return LatentODENetwork(self.n_latent, self.n_units, grid)
-
-    def sample_drive(self, n_paths: int, grid: Grid, seed: int) -> Array:
-        """``z0`` of the prior."""
-        return np.random.default_rng(seed).standard_normal((n_paths, self.n_latent))
-
-
 class LatentODENetwork(Network):
     """Encoder, latent dynamics and linear decoder."""
 
     times: Tensor
 
-    def __init__(self, n_latent: int, n_units: int, grid: Grid) -> None:
-        super().__init__()
-        n_points = grid.shape[1]
+    def __init__(self, system: LatentODE, grid: Grid) -> None:
+        super().__init__(system, grid)
+        n_latent, n_units, n_points = system.n_latent, system.n_units, grid.shape[1]
         self.encoder = OdeRnn(n_points)
         layers = (nn.Linear(2 * N_STATE, N_HEAD), nn.Tanh(), nn.Linear(N_HEAD, 2 * n_latent))
         self.head = nn.Sequential(*layers)
         inner = (nn.Linear(n_latent, n_units), nn.Tanh(), nn.Linear(n_units, n_units), nn.Tanh())
         self.dynamics = nn.Sequential(*inner, nn.Linear(n_units, n_latent))
         self.decoder = nn.Linear(n_latent, n_points)
-        self.register_buffer("times", grid.unit()[0], persistent=False)
+        self.constant("times", grid.unit()[0])
 
     def posterior(self, paths: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of ``z0``."""
@@ -100,3 +64,36 @@ class LatentODENetwork(Network):
         weight = 0.0 if self.done < FREE_EPOCHS else 1.0 - GROWTH ** (self.done - FREE_EPOCHS)
         bound = torch.logsumexp(log_p - weight * kl, 0) - math.log(N_DRAWS)
         return -bound.mean() / batch.target[0].numel()
+
+
+@dataclasses.dataclass(eq=False)
+class LatentODE(Predictor):
+    """Path -> posterior of ``z0`` -> ``z' = f(z)`` -> linear map to the field.
+
+    It is given the path and reconstructs it. Its decoder is deterministic, so all that differs
+    between paths has to be in ``z0``; its law of paths is that of ``z0 ~ N(0, I)``. With the
+    defaults its encoder has the published sizes. Adam replaces Adamax.
+
+    Args:
+        domain: domain of the fields.
+        n_latent: entries of z.
+        n_units: hidden units of f.
+    """
+
+    n_latent: int = 6
+    n_units: int = 100
+    name: ClassVar[str] = "latent-ode"
+    label: ClassVar[str] = "Latent ODE, ODE-RNN encoder"
+    network_class: ClassVar[type[Network]] = LatentODENetwork
+    protocol: ClassVar[Protocol] = Protocol(
+        epochs=200, rate=1e-2, batch_size=50, weight_decay=0.0, loss="own", schedule="cosine",
+        stop_after=1000,
+    )  # fmt: skip
+    uses_every_point: ClassVar[bool] = True
+    sees_path: ClassVar[bool] = True
+    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
+    sampled: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    def sample_drive(self, n_paths: int, grid: Grid, seed: int) -> Array:
+        """``z0`` of the prior."""
+        return np.random.default_rng(seed).standard_normal((n_paths, self.n_latent))

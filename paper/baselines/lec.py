@@ -18,40 +18,6 @@ from paper.baselines.training import Network
 N_NOISE, N_POINTS = 15, 1000
 
 
-@dataclasses.dataclass(eq=False)
-class LEC(Predictor):
-    """``u(t, x)`` that minimises ``E (u_t - A u - w)^2``, and the errors at t = 0 and the ends.
-
-    It needs the operator A (that of the paper's regime with this kind of domain) and is
-    given no path after t = 0. For a linear equation with additive noise the minimiser is the mean;
-    `spdelaw` has it in closed form. Published with a multiplicative Brownian sheet in place of the
-    additive noise, and with the diffusivity as an input; sizes are ours, the published ones come
-    from a search.
-
-    Args:
-        domain: domain of the fields.
-        width: of all layers.
-        n_layers: gated layers.
-        weight: of the errors at t = 0 and at the ends, relative to the residual.
-    """
-
-    width: int = 32
-    n_layers: int = 2
-    weight: int = 10
-    name: ClassVar[str] = "lec"
-    label: ClassVar[str] = "LEC"
-    protocol: ClassVar[Protocol] = Protocol(
-        rate=2e-3, batch_size=700, weight_decay=0.0, loss="own", schedule="cosine", stop_after=1000
-    )
-    uses_every_point: ClassVar[bool] = True
-    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
-    sampled: ClassVar[tuple[str, ...]] = ()
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return LECNetwork(self, grid)
-
-
 class GatedLayer(nn.Module):
     """DGM layer: ``S' = (1 - G) H + Z S`` with gates of the input and two earlier states."""
 
@@ -75,23 +41,19 @@ class LECNetwork(Network):
     at: Tensor
 
     def __init__(self, system: LEC, grid: Grid) -> None:
-        super().__init__()
+        super().__init__(system, grid)
         self.inner, self.outer = nn.Linear(2, system.width), nn.Linear(system.width, 1)
         self.layers = nn.ModuleList(GatedLayer(system.width) for _ in range(system.n_layers))
         for name, p in self.named_parameters():
             if name.endswith("weight"):
                 nn.init.xavier_normal_(p)
-        self.weight, self.shape, self.on_line = (
-            system.weight,
-            grid.shape,
-            isinstance(grid.domain, sl.Line),
-        )
-        d = grid.domain
+        self.weight, self.shape, d = system.weight, grid.shape, grid.domain
+        self.on_line = isinstance(d, sl.Line)
         self.dirichlet = isinstance(d, sl.Interval) and d.boundary == "dirichlet"
         times, points = (torch.tensor(v - v[0] * (i == 0), dtype=torch.float32)
                          for i, v in enumerate((grid.times, grid.points)))  # fmt: skip
         self.ends = float(times[-1]), (float(points[0]), float(points[-1]))
-        self.register_buffer("at", torch.cartesian_prod(times, points), persistent=False)
+        self.constant("at", torch.cartesian_prod(times, points))
 
     def field(self, at: Tensor) -> Tensor:
         """``u`` at rows (t, x)."""
@@ -126,6 +88,37 @@ class LECNetwork(Network):
             sides = [torch.stack([times, torch.full_like(times, x)], 1) for x in (a, b)]
             loss = loss + self.weight * self.field(torch.cat(sides)).square().mean()
         return loss
+
+
+@dataclasses.dataclass(eq=False)
+class LEC(Predictor):
+    """``u(t, x)`` that minimises ``E (u_t - A u - w)^2``, and the errors at t = 0 and the ends.
+
+    It needs the operator A (that of the paper's regime with this kind of domain) and is
+    given no path after t = 0. For a linear equation with additive noise the minimiser is the mean;
+    `spdelaw` has it in closed form. Published with a multiplicative Brownian sheet in place of the
+    additive noise, and with the diffusivity as an input; sizes are ours, the published ones come
+    from a search.
+
+    Args:
+        domain: domain of the fields.
+        width: of all layers.
+        n_layers: gated layers.
+        weight: of the errors at t = 0 and at the ends, relative to the residual.
+    """
+
+    width: int = 32
+    n_layers: int = 2
+    weight: int = 10
+    name: ClassVar[str] = "lec"
+    label: ClassVar[str] = "LEC"
+    network_class: ClassVar[type[Network]] = LECNetwork
+    protocol: ClassVar[Protocol] = Protocol(
+        rate=2e-3, batch_size=700, weight_decay=0.0, loss="own", schedule="cosine", stop_after=1000
+    )
+    uses_every_point: ClassVar[bool] = True
+    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
+    sampled: ClassVar[tuple[str, ...]] = ()
 
 
 def _derivative(values: Tensor, at: Tensor) -> Tensor:

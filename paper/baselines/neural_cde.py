@@ -14,6 +14,30 @@ from paper.baselines.protocol import Protocol
 from paper.baselines.training import Network
 
 
+class NeuralCDENetwork(Network):
+    """Lift of the initial state, vector field and readout."""
+
+    steps: Tensor
+
+    def __init__(self, system: NeuralCDE, grid: Grid) -> None:
+        super().__init__(system, grid)
+        width, n_hidden, n_points = system.width, system.n_hidden, grid.shape[1]
+        self.lift, self.readout = nn.Linear(n_points, width), nn.Linear(width, n_points)
+        self.inner = nn.Linear(width, n_hidden)
+        self.outer = nn.Linear(n_hidden, width * (n_points + 1))
+        self.constant("steps", torch.diff(grid.unit()[0]))
+
+    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields (B, T - 1, M) of initial states (B, M) and increments ``drive`` (B, T, M)."""
+        z, states = self.lift(initial), []
+        for step, increment in zip(self.steps, drive[:, 1:].unbind(1), strict=True):
+            control = torch.cat([step.expand(len(z), 1), increment], -1)
+            field = torch.tanh(self.outer(torch.relu(self.inner(z))))
+            z = z + torch.einsum("bwc,bc->bw", field.view(len(z), z.shape[1], -1), control)
+            states.append(z)
+        return self.readout(torch.stack(states, 1))
+
+
 @dataclasses.dataclass(eq=False)
 class NeuralCDE(Predictor):
     """``dz = f(z) dU`` with ``U = (t, W)``, ``z(0)`` a linear map of the initial state.
@@ -32,35 +56,6 @@ class NeuralCDE(Predictor):
     n_hidden: int = 128
     name: ClassVar[str] = "neural-cde"
     label: ClassVar[str] = "Neural CDE"
+    network_class: ClassVar[type[Network]] = NeuralCDENetwork
     protocol: ClassVar[Protocol] = Protocol(rate=1e-3, batch_size=20, weight_decay=0.0)
     uses_initial: ClassVar[bool] = True
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return NeuralCDENetwork(self.width, self.n_hidden, grid)
-
-
-class NeuralCDENetwork(Network):
-    """Lift of the initial state, vector field and readout."""
-
-    steps: Tensor
-
-    def __init__(self, width: int, n_hidden: int, grid: Grid) -> None:
-        super().__init__()
-        n_points = grid.shape[1]
-        self.lift, self.readout = nn.Linear(n_points, width), nn.Linear(width, n_points)
-        self.inner, self.outer = (
-            nn.Linear(width, n_hidden),
-            nn.Linear(n_hidden, width * (n_points + 1)),
-        )
-        self.register_buffer("steps", torch.diff(grid.unit()[0]), persistent=False)
-
-    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
-        """Fields (B, T - 1, M) of initial states (B, M) and increments ``drive`` (B, T, M)."""
-        z, states = self.lift(initial), []
-        for step, increment in zip(self.steps, drive[:, 1:].unbind(1), strict=True):
-            control = torch.cat([step.expand(len(z), 1), increment], -1)
-            field = torch.tanh(self.outer(torch.relu(self.inner(z))))
-            z = z + torch.einsum("bwc,bc->bw", field.view(len(z), z.shape[1], -1), control)
-            states.append(z)
-        return self.readout(torch.stack(states, 1))

@@ -15,6 +15,30 @@ from paper.baselines.protocol import Protocol
 from paper.baselines.training import Network
 
 
+class NSPDENetwork(Network):
+    """Lift, Picard iterations, readout."""
+
+    def __init__(self, system: NSPDE, grid: Grid) -> None:
+        super().__init__(system, grid)
+        width, (n_times, n_points) = system.width, grid.shape
+        require_modes(system.label, (system.modes_x, system.modes_t), (n_points, n_times))
+        self.n_times, self.n_iterations = n_times, system.n_iterations
+        self.lift = nn.Linear(1, width)
+        self.drift, self.diffusion = _coefficient(width), _coefficient(width)
+        self.kernel = Kernel(width, system.modes_x, system.modes_t)
+        self.readout = Readout(width, nn.ReLU())
+
+    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields (B, T - 1, M) of initial states (B, M) and increments (B, T, M)."""
+        start = self.lift(initial[..., None]).transpose(1, 2)  # (B, C, M)
+        free = self.kernel.free(start, self.n_times)
+        xi = drive.transpose(1, 2)[:, None]
+        z = free
+        for _ in range(self.n_iterations):
+            z = free + self.kernel(self.drift(z) + self.diffusion(z) * xi)
+        return self.readout(z.permute(0, 3, 2, 1)[:, 1:])
+
+
 @dataclasses.dataclass(eq=False)
 class NSPDE(Predictor):
     """Picard iterations of a mild solution with a learned kernel.
@@ -35,38 +59,10 @@ class NSPDE(Predictor):
     modes_t: int = 50
     name: ClassVar[str] = "nspde"
     label: ClassVar[str] = "NSPDE"
+    network_class: ClassVar[type[Network]] = NSPDENetwork
+    needs_regular_grid: ClassVar[bool] = True
     protocol: ClassVar[Protocol] = Protocol(rate=2.5e-3, batch_size=20, delta=2e-4)
     uses_initial: ClassVar[bool] = True
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        grid.require_regular(self.label)
-        n_times, n_points = grid.shape
-        require_modes(self.label, (self.modes_x, self.modes_t), (n_points, n_times))
-        return NSPDENetwork(self, grid)
-
-
-class NSPDENetwork(Network):
-    """Lift, Picard iterations, readout."""
-
-    def __init__(self, system: NSPDE, grid: Grid) -> None:
-        super().__init__()
-        width = system.width
-        self.n_times, self.n_iterations = grid.shape[0], system.n_iterations
-        self.lift = nn.Linear(1, width)
-        self.drift, self.diffusion = _coefficient(width), _coefficient(width)
-        self.kernel = Kernel(width, system.modes_x, system.modes_t)
-        self.readout = Readout(width, nn.ReLU())
-
-    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
-        """Fields (B, T - 1, M) of initial states (B, M) and increments (B, T, M)."""
-        start = self.lift(initial[..., None]).transpose(1, 2)  # (B, C, M)
-        free = self.kernel.free(start, self.n_times)
-        xi = drive.transpose(1, 2)[:, None]
-        z = free
-        for _ in range(self.n_iterations):
-            z = free + self.kernel(self.drift(z) + self.diffusion(z) * xi)
-        return self.readout(z.permute(0, 3, 2, 1)[:, 1:])
 
 
 class Kernel(nn.Module):

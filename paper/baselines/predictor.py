@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import json
 from collections.abc import Callable
@@ -68,11 +67,11 @@ class Fitted(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False)
-class Predictor(abc.ABC):
+class Predictor:
     """A published system that predicts fields from initial state and noise.
 
     A subclass is a dataclass of its architecture with the published numbers as defaults, and
-    builds its network on a grid. Data are fields (path, time, x), or for ``noise="observed"`` the
+    names the class of its network. Data are fields (path, time, x), or for ``noise="observed"`` the
     Dataset of ``simulate(..., return_noise=True)``.
     """
 
@@ -81,6 +80,9 @@ class Predictor(abc.ABC):
     name: ClassVar[str]
     label: ClassVar[str]
     protocol: ClassVar[Protocol]
+    #: Its network, and whether that needs equidistant times and points.
+    network_class: ClassVar[type[Network]]
+    needs_regular_grid: ClassVar[bool] = False
     #: Tiers of noise that it can be given, and those in which it has a distribution to sample.
     tiers: ClassVar[tuple[str, ...]] = TIERS
     sampled: ClassVar[tuple[str, ...]] = ("independent",)
@@ -117,9 +119,11 @@ class Predictor(abc.ABC):
 
     # -- defined by each system -----------------------------------------------------------
 
-    @abc.abstractmethod
     def network(self, grid: Grid) -> Network:
         """Network with fresh weights on a grid."""
+        if self.needs_regular_grid:
+            grid.require_regular(self.label)
+        return self.network_class(self, grid)
 
     def hidden_drive(self, grid: Grid) -> Array:
         """Constant input of the tier "hidden", one row."""

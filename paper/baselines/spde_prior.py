@@ -28,73 +28,6 @@ class Prior(NamedTuple):
     W: Array
 
 
-@dataclasses.dataclass(eq=False)
-class SPDEPrior(Predictor):
-    """``dx + (kappa^2 + m d/dx - d/dx gamma d/dx) x dt = (1 - l^2 Lap)^-1 tau dW``.
-
-    Finite differences and implicit Euler steps make paths a Gaussian Markov field whose precision
-    is block tridiagonal. The parameters are constant, or constant on pieces of the domain. They
-    maximise the likelihood of complete training paths; the published encoder of ``theta`` and the
-    unrolled solver are not needed, since the minimiser of the variational cost is a sparse solve.
-    The published colour of the noise is the operator of the drift; here it has a length of its
-    own, ``l``, since the drift would otherwise have to absorb the smoothness of the noise. The
-    bias is O(dt).
-
-    Args:
-        domain: domain of the fields.
-        n_pieces: pieces of the domain with parameters of their own.
-    """
-
-    n_pieces: int = 1
-    name: ClassVar[str] = "spde-prior"
-    label: ClassVar[str] = "SPDE prior"
-    protocol: ClassVar[Protocol] = Protocol(
-        epochs=60, rate=1e-1, batch_size=100, weight_decay=0.0, loss="own", schedule="cosine"
-    )
-    uses_initial: ClassVar[bool] = True
-    uses_every_point: ClassVar[bool] = True
-    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
-    sampled: ClassVar[tuple[str, ...]] = ("hidden",)
-
-    def network(self, grid: Grid) -> Network:
-        """Parameters at the start: diffusion and noise 1, no advection."""
-        grid.require_regular(self.label)
-        return PriorNetwork(self.n_pieces, grid)
-
-    def sample_drive(self, n_paths: int, grid: Grid, seed: int) -> Array:
-        """White noise."""
-        return np.random.default_rng(seed).standard_normal((n_paths, *grid.shape))
-
-    def reconstruct(
-        self, fields: xr.DataArray, *, observation_std: float = 1e-3, n_draws: int = 100,
-        seed: int = 0,
-    ) -> xr.Dataset:  # fmt: skip
-        """Complete gappy paths of known start: mean, and deviations over conditioned draws.
-
-        The mean minimises ``|y - H x|^2 / r + x' Q x``, a sparse solve. A draw of the prior
-        ``x_i`` becomes one of the posterior as ``x* + x_i - x*(H x_i + e_i)``.
-
-        Args:
-            fields: (path, time, x), NaN where missing; complete at the first time.
-            observation_std: square root of r.
-            n_draws: draws behind a standard deviation.
-            seed: of the draws.
-        """
-        network = self._require_fit().network
-        if not isinstance(network, PriorNetwork):
-            raise TypeError("SPDEPrior builds a PriorNetwork")
-        prior, inner, rng = network.prior(), network.inner, np.random.default_rng(seed)
-        values = np.asarray(fields.values, float)
-        mean, std = np.array(values), np.zeros(values.shape)
-        for path, y in enumerate(values[:, :, inner]):
-            solver = _Solver(prior, y[0], ~np.isnan(y[1:]), observation_std)
-            best = solver.condition(np.nan_to_num(y[1:]))
-            draws = np.stack([solver.draw(best, rng) for _ in range(n_draws)])
-            mean[path, 1:, inner], std[path, 1:, inner] = best, draws.std(0, ddof=1)
-        mean[:, 1:] = np.where(np.isnan(mean[:, 1:]), 0.0, mean[:, 1:])  # Dirichlet ends
-        return xr.Dataset({"mean": fields.copy(data=mean), "std": fields.copy(data=std)})
-
-
 class _Solver:
     """Precision of one path given what is observed of it, factorised once."""
 
@@ -129,13 +62,16 @@ def _roll(prior: Prior, start: Array, noise: Array) -> Array:
 
 
 class PriorNetwork(Network):
-    """Logarithms of kappa, gamma, tau and l, and the advection m, on pieces."""
+    """Logarithms of kappa, gamma, tau and l, and the advection m, on pieces.
+
+    At the start diffusion and noise are 1, and there is no advection.
+    """
 
     theta: Tensor
 
-    def __init__(self, n_pieces: int, grid: Grid) -> None:
-        super().__init__()
-        d = grid.domain
+    def __init__(self, system: SPDEPrior, grid: Grid) -> None:
+        super().__init__(system, grid)
+        d, n_pieces = grid.domain, system.n_pieces
         self.dirichlet = isinstance(d, sl.Interval) and d.boundary == "dirichlet"
         self.inner = slice(1, -1) if self.dirichlet else slice(None)
         self.n_points, self.dt, self.dx = grid.shape[1], grid.dt, grid.dx
@@ -195,3 +131,67 @@ class PriorNetwork(Network):
 
     def _whole(self, inner: Tensor) -> Tensor:
         return nn.functional.pad(inner, (1, 1)) if self.dirichlet else inner
+
+
+@dataclasses.dataclass(eq=False)
+class SPDEPrior(Predictor):
+    """``dx + (kappa^2 + m d/dx - d/dx gamma d/dx) x dt = (1 - l^2 Lap)^-1 tau dW``.
+
+    Finite differences and implicit Euler steps make paths a Gaussian Markov field whose precision
+    is block tridiagonal. The parameters are constant, or constant on pieces of the domain. They
+    maximise the likelihood of complete training paths; the published encoder of ``theta`` and the
+    unrolled solver are not needed, since the minimiser of the variational cost is a sparse solve.
+    The published colour of the noise is the operator of the drift; here it has a length of its
+    own, ``l``, since the drift would otherwise have to absorb the smoothness of the noise. The
+    bias is O(dt).
+
+    Args:
+        domain: domain of the fields.
+        n_pieces: pieces of the domain with parameters of their own.
+    """
+
+    n_pieces: int = 1
+    name: ClassVar[str] = "spde-prior"
+    label: ClassVar[str] = "SPDE prior"
+    network_class: ClassVar[type[Network]] = PriorNetwork
+    needs_regular_grid: ClassVar[bool] = True
+    protocol: ClassVar[Protocol] = Protocol(
+        epochs=60, rate=1e-1, batch_size=100, weight_decay=0.0, loss="own", schedule="cosine"
+    )
+    uses_initial: ClassVar[bool] = True
+    uses_every_point: ClassVar[bool] = True
+    tiers: ClassVar[tuple[str, ...]] = ("hidden",)
+    sampled: ClassVar[tuple[str, ...]] = ("hidden",)
+
+    def sample_drive(self, n_paths: int, grid: Grid, seed: int) -> Array:
+        """White noise."""
+        return np.random.default_rng(seed).standard_normal((n_paths, *grid.shape))
+
+    def reconstruct(
+        self, fields: xr.DataArray, *, observation_std: float = 1e-3, n_draws: int = 100,
+        seed: int = 0,
+    ) -> xr.Dataset:  # fmt: skip
+        """Complete gappy paths of known start: mean, and deviations over conditioned draws.
+
+        The mean minimises ``|y - H x|^2 / r + x' Q x``, a sparse solve. A draw of the prior
+        ``x_i`` becomes one of the posterior as ``x* + x_i - x*(H x_i + e_i)``.
+
+        Args:
+            fields: (path, time, x), NaN where missing; complete at the first time.
+            observation_std: square root of r.
+            n_draws: draws behind a standard deviation.
+            seed: of the draws.
+        """
+        network = self._require_fit().network
+        if not isinstance(network, PriorNetwork):
+            raise TypeError("SPDEPrior builds a PriorNetwork")
+        prior, inner, rng = network.prior(), network.inner, np.random.default_rng(seed)
+        values = np.asarray(fields.values, float)
+        mean, std = np.array(values), np.zeros(values.shape)
+        for path, y in enumerate(values[:, :, inner]):
+            solver = _Solver(prior, y[0], ~np.isnan(y[1:]), observation_std)
+            best = solver.condition(np.nan_to_num(y[1:]))
+            draws = np.stack([solver.draw(best, rng) for _ in range(n_draws)])
+            mean[path, 1:, inner], std[path, 1:, inner] = best, draws.std(0, ddof=1)
+        mean[:, 1:] = np.where(np.isnan(mean[:, 1:]), 0.0, mean[:, 1:])  # Dirichlet ends
+        return xr.Dataset({"mean": fields.copy(data=mean), "std": fields.copy(data=std)})

@@ -74,6 +74,9 @@ class ChaosFeatures:
     uses_every_point: ClassVar[bool] = True
     predicts_mean: ClassVar[bool] = False
     sampled: ClassVar[tuple[str, ...]] = ("hidden", "independent")
+    protocol: ClassVar[Protocol] = Protocol(
+        epochs=200, rate=1e-3, batch_size=64, weight_decay=0.0, loss="own"
+    )
 
     @property
     def n_coordinates(self) -> int:
@@ -106,10 +109,10 @@ class FeatureNetwork(Network):
 
     scale: Tensor
 
-    def __init__(self, n_coordinates: int) -> None:
-        super().__init__()
-        self.n_coordinates = n_coordinates
-        self.register_buffer("scale", torch.ones(n_coordinates))
+    def __init__(self, system: ChaosFeatures, grid: Grid) -> None:
+        super().__init__(system, grid)
+        self.n_coordinates = system.n_coordinates
+        self.register_buffer("scale", torch.ones(self.n_coordinates))
 
     def prepare(self, cases: Cases) -> None:
         """Take the standard deviations of the training set."""
@@ -122,6 +125,39 @@ class FeatureNetwork(Network):
             return super().loss(batch, "relative_l2") / len(batch)
         xi = torch.randn(len(batch), self.n_coordinates)
         return energy_score(self(batch.initial.expand(len(batch), -1), xi), batch.target)
+
+
+class FSPDENONetwork(FeatureNetwork):
+    """Fourier layers over x."""
+
+    x: Tensor
+    phi: Tensor
+
+    def __init__(self, system: FSPDENO, grid: Grid) -> None:
+        super().__init__(system, grid)
+        d, width, self.modes = system.n_coordinates, system.width, system.modes_x
+        self.lift = nn.Linear(2 + (d + 1) * (d + 2) // 2, width)
+        layers = range(system.n_layers)
+        shape = (width, width, self.modes)
+        self.kernels = nn.ModuleList(ComplexWeight(*shape, scale=width**-2) for _ in layers)
+        self.pointwise = nn.ModuleList(nn.Linear(width, width) for _ in layers)
+        self.head = nn.Sequential(nn.Linear(width, 128), nn.GELU(), nn.Linear(128, system.n_haar))
+        self.constant("x", grid.unit()[1])
+        # In units of a mean over times, so that C has the size of the field.
+        self.constant("phi", haar(grid, system.n_haar)[1:] * np.sqrt(grid.shape[0]))
+
+    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields (B, T - 1, M) of coordinates ``drive`` (B, d)."""
+        n_points = len(self.x)
+        features = wick_features(drive / self.scale)[:, None].expand(-1, n_points, -1)
+        at = torch.stack([initial, self.x.expand_as(initial)], -1)
+        v = self.lift(torch.cat([at, features], -1))
+        for kernel, pointwise in zip(self.kernels, self.pointwise, strict=True):
+            f = torch.fft.rfft(v, dim=1)
+            low = torch.einsum("bxi,iox->bxo", f[:, : self.modes], kernel()[..., : f.shape[1]])
+            f = functional.pad(low, (0, 0, 0, f.shape[1] - low.shape[1]))
+            v = functional.gelu(torch.fft.irfft(f, n=n_points, dim=1) + pointwise(v))
+        return torch.einsum("bmk,tk->btm", self.head(v), self.phi)
 
 
 @dataclasses.dataclass(eq=False)
@@ -147,49 +183,32 @@ class FSPDENO(ChaosFeatures, Predictor):
     n_haar: int = 16
     name: ClassVar[str] = "f-spdeno"
     label: ClassVar[str] = "F-SPDENO"
-    protocol: ClassVar[Protocol] = Protocol(
-        epochs=200, rate=1e-3, batch_size=64, weight_decay=0.0, loss="own"
-    )
+    network_class: ClassVar[type[Network]] = FSPDENONetwork
+    needs_regular_grid: ClassVar[bool] = True
     uses_initial: ClassVar[bool] = True
 
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        grid.require_regular(self.label)
-        return FSPDENONetwork(self, grid)
 
+class SDENONetwork(FeatureNetwork):
+    """Branch of the features, trunk of the time, eigenfunctions of the domain."""
 
-class FSPDENONetwork(FeatureNetwork):
-    """Fourier layers over x."""
+    at: Tensor
+    basis: Tensor
 
-    x: Tensor
-    phi: Tensor
-
-    def __init__(self, system: FSPDENO, grid: Grid) -> None:
-        super().__init__(system.n_coordinates)
-        d, width, self.modes = system.n_coordinates, system.width, system.modes_x
-        self.lift = nn.Linear(2 + (d + 1) * (d + 2) // 2, width)
-        layers = range(system.n_layers)
-        shape = (width, width, self.modes)
-        self.kernels = nn.ModuleList(ComplexWeight(*shape, scale=width**-2) for _ in layers)
-        self.pointwise = nn.ModuleList(nn.Linear(width, width) for _ in layers)
-        self.head = nn.Sequential(nn.Linear(width, 128), nn.GELU(), nn.Linear(128, system.n_haar))
-        self.register_buffer("x", grid.unit()[1], persistent=False)
-        # In units of a mean over times, so that C has the size of the field.
-        phi = haar(grid, system.n_haar)[1:] * np.sqrt(grid.shape[0])
-        self.register_buffer("phi", torch.tensor(phi, dtype=torch.float32), persistent=False)
+    def __init__(self, system: SDENO, grid: Grid) -> None:
+        super().__init__(system, grid)
+        d, self.n_space, self.rank = system.n_coordinates, system.n_space, system.rank
+        sizes = system.width, system.n_layers
+        self.branch = _mlp((d + 1) * (d + 2) // 2, *sizes, system.rank)
+        self.trunk = _mlp(system.n_embedding, *sizes, system.rank * system.n_space)
+        angle = math.pi * torch.arange(1, system.n_embedding // 2 + 1) * grid.unit()[0][1:, None]
+        self.constant("at", torch.cat([angle.sin(), angle.cos()], 1))
+        self.constant("basis", grid.domain.eigenfunctions(grid.points, system.n_space))
 
     def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
         """Fields (B, T - 1, M) of coordinates ``drive`` (B, d)."""
-        n_points = len(self.x)
-        features = wick_features(drive / self.scale)[:, None].expand(-1, n_points, -1)
-        at = torch.stack([initial, self.x.expand_as(initial)], -1)
-        v = self.lift(torch.cat([at, features], -1))
-        for kernel, pointwise in zip(self.kernels, self.pointwise, strict=True):
-            f = torch.fft.rfft(v, dim=1)
-            low = torch.einsum("bxi,iox->bxo", f[:, : self.modes], kernel()[..., : f.shape[1]])
-            f = functional.pad(low, (0, 0, 0, f.shape[1] - low.shape[1]))
-            v = functional.gelu(torch.fft.irfft(f, n=n_points, dim=1) + pointwise(v))
-        return torch.einsum("bmk,tk->btm", self.head(v), self.phi)
+        b = self.branch(wick_features(drive / self.scale))
+        trunk = self.trunk(self.at).view(-1, self.n_space, self.rank)
+        return torch.einsum("br,tnr->btn", b, trunk) @ self.basis.t()
 
 
 @dataclasses.dataclass(eq=False)
@@ -215,37 +234,7 @@ class SDENO(ChaosFeatures, Predictor):
     n_embedding: int = 128
     name: ClassVar[str] = "sdeno"
     label: ClassVar[str] = "SDENO"
-    protocol: ClassVar[Protocol] = Protocol(
-        epochs=200, rate=1e-3, batch_size=64, weight_decay=0.0, loss="own"
-    )
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return SDENONetwork(self, grid)
-
-
-class SDENONetwork(FeatureNetwork):
-    """Branch of the features, trunk of the time, eigenfunctions of the domain."""
-
-    at: Tensor
-    basis: Tensor
-
-    def __init__(self, system: SDENO, grid: Grid) -> None:
-        super().__init__(system.n_coordinates)
-        d, self.n_space, self.rank = system.n_coordinates, system.n_space, system.rank
-        sizes = system.width, system.n_layers
-        self.branch = _mlp((d + 1) * (d + 2) // 2, *sizes, system.rank)
-        self.trunk = _mlp(system.n_embedding, *sizes, system.rank * system.n_space)
-        angle = math.pi * torch.arange(1, system.n_embedding // 2 + 1) * grid.unit()[0][1:, None]
-        self.register_buffer("at", torch.cat([angle.sin(), angle.cos()], 1), persistent=False)
-        h = grid.domain.eigenfunctions(grid.points, system.n_space)
-        self.register_buffer("basis", torch.tensor(h, dtype=torch.float32), persistent=False)
-
-    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
-        """Fields (B, T - 1, M) of coordinates ``drive`` (B, d)."""
-        b = self.branch(wick_features(drive / self.scale))
-        trunk = self.trunk(self.at).view(-1, self.n_space, self.rank)
-        return torch.einsum("br,tnr->btn", b, trunk) @ self.basis.t()
+    network_class: ClassVar[type[Network]] = SDENONetwork
 
 
 def _mlp(n_in: int, width: int, n_layers: int, n_out: int) -> nn.Sequential:

@@ -19,6 +19,47 @@ from spdelaw.errors import DataError
 Array = np.ndarray
 
 
+def graded_pairs(count: int) -> list[tuple[int, int]]:
+    """The first pairs (k, n) by k + n, then by n.
+
+    Example:
+        >>> graded_pairs(4)
+        [(1, 1), (2, 1), (1, 2), (3, 1)]
+    """
+    pairs = ((k + n, n, k) for k in range(1, count + 1) for n in range(1, count + 1))
+    return [(k, n) for _, n, k in sorted(pairs)[:count]]
+
+
+class SVNNNetwork(Network):
+    """All propagators at once."""
+
+    times: Tensor
+    points: Tensor
+    in_time: Tensor
+    in_space: Tensor
+    shift: Tensor
+    outer: Tensor
+
+    def __init__(self, system: SVNN, grid: Grid) -> None:
+        super().__init__(system, grid)
+        for name in ("in_time", "in_space", "shift", "outer"):
+            weights = 1e-2 * torch.randn(system.n_indices, system.n_neurons)
+            self.register_parameter(name, nn.Parameter(weights))
+        for name, values in (("times", grid.times), ("points", grid.points)):
+            self.constant(name, values)
+
+    def propagators(self) -> Tensor:
+        """``phi_alpha(t, x)`` after the first time; (A, T - 1, M)."""
+        by_time = self.in_time[..., None] * self.times[1:] - self.shift[..., None]
+        by_point = self.in_space[..., None] * self.points
+        neurons = torch.tanh(by_time[..., :, None] + by_point[..., None, :])
+        return torch.einsum("aj,ajtx->atx", self.outer, neurons)
+
+    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
+        """Fields (B, T - 1, M) of coordinates ``drive`` (B, A)."""
+        return torch.tensordot(drive, self.propagators(), dims=1)
+
+
 @dataclasses.dataclass(eq=False)
 class SVNN(Predictor):
     """``X(t, x) = sum_alpha xi_alpha phi_alpha(t, x)``, each propagator one layer of tanh.
@@ -37,15 +78,12 @@ class SVNN(Predictor):
     n_neurons: int = 32
     name: ClassVar[str] = "sv-nn"
     label: ClassVar[str] = "SV&NN"
+    network_class: ClassVar[type[Network]] = SVNNNetwork
     protocol: ClassVar[Protocol] = Protocol(
         rate=2e-3, batch_size=40, loss="mse", schedule="constant", weight_decay=0.0, stop_after=1000
     )
     uses_every_point: ClassVar[bool] = True
     mesh_free: ClassVar[bool] = True
-
-    def network(self, grid: Grid) -> Network:
-        """Network with fresh weights."""
-        return SVNNNetwork(self.n_indices, self.n_neurons, grid)
 
     def hidden_drive(self, grid: Grid) -> Array:
         """The constant alone."""
@@ -71,44 +109,3 @@ class SVNN(Predictor):
         xi = np.einsum("tk,ptn->pkn", m, increments[:, 1:, :n_modes])
         columns = [xi[:, k - 1, n - 1] for k, n in pairs]
         return np.stack([np.ones(len(xi)), *columns], axis=1)
-
-
-def graded_pairs(count: int) -> list[tuple[int, int]]:
-    """The first pairs (k, n) by k + n, then by n.
-
-    Example:
-        >>> graded_pairs(4)
-        [(1, 1), (2, 1), (1, 2), (3, 1)]
-    """
-    pairs = ((k + n, n, k) for k in range(1, count + 1) for n in range(1, count + 1))
-    return [(k, n) for _, n, k in sorted(pairs)[:count]]
-
-
-class SVNNNetwork(Network):
-    """All propagators at once."""
-
-    times: Tensor
-    points: Tensor
-    in_time: Tensor
-    in_space: Tensor
-    shift: Tensor
-    outer: Tensor
-
-    def __init__(self, n_indices: int, n_neurons: int, grid: Grid) -> None:
-        super().__init__()
-        for name in ("in_time", "in_space", "shift", "outer"):
-            weights = 1e-2 * torch.randn(n_indices, n_neurons)
-            self.register_parameter(name, nn.Parameter(weights))
-        for name, values in (("times", grid.times), ("points", grid.points)):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float32), persistent=False)
-
-    def propagators(self) -> Tensor:
-        """``phi_alpha(t, x)`` after the first time; (A, T - 1, M)."""
-        by_time = self.in_time[..., None] * self.times[1:] - self.shift[..., None]
-        by_point = self.in_space[..., None] * self.points
-        neurons = torch.tanh(by_time[..., :, None] + by_point[..., None, :])
-        return torch.einsum("aj,ajtx->atx", self.outer, neurons)
-
-    def forward(self, initial: Tensor, drive: Tensor) -> Tensor:
-        """Fields (B, T - 1, M) of coordinates ``drive`` (B, A)."""
-        return torch.tensordot(drive, self.propagators(), dims=1)

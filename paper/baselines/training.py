@@ -13,21 +13,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from paper.baselines.inputs import Cases
+from paper.baselines.inputs import Cases, Grid
 from paper.baselines.protocol import Protocol, is_over, rate_factor
-from spdelaw.amortized.torch_run import TorchRun
+from spdelaw.amortized.neural import TorchRun
 from spdelaw.amortized.training import Report, stream
 from spdelaw.amortized.training import train as train_run
 from spdelaw.errors import ConvergenceError
 
 
 class Network(nn.Module):
-    """A network of (initial, drive) with outputs (B, T - 1, M).
+    """A network of (initial, drive) with outputs (B, T - 1, M), of a system on a grid.
 
     ``done`` is the number of complete epochs, for losses that depend on it.
     """
 
     done: int = 0
+
+    def __init__(self, system: Any, grid: Grid) -> None:
+        super().__init__()
+
+    def constant(self, name: str, values: Any) -> None:
+        """Keep an array that follows from the grid; saved weights do not contain it."""
+        tensor = torch.asarray(values, dtype=torch.float32, copy=True)
+        self.register_buffer(name, tensor, persistent=False)
 
     def prepare(self, cases: Cases) -> None:
         """Take constants, such as means, from the training set."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from paper.reproduction.plan import N_MODES
 from spdelaw.report import save_figure
-from spdelaw.report.figures.style import COLUMN, GREY, figure_of, new_figure, style
+from spdelaw.report.figures.draw import COLUMN, GREY, figure_of, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,29 +11,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: Old path: new path. Modules below an old path follow it; the longest path that matches decides.
+#: Old path: new path, as documented in the changelog. Modules below an old path follow it; the
+#: longest path that matches decides.
 MOVED = {
-    "spdelaw.chaos.coordinates": "spdelaw.chaos.propagators",
-    "spdelaw.chaos.expansion": "spdelaw.chaos.propagators",
-    "spdelaw.chaos.hermite": "spdelaw.chaos.indices",
-    "spdelaw.chaos.multi_index": "spdelaw.chaos.indices",
-    "spdelaw.chaos.tail": "spdelaw.chaos.propagators",
-    "spdelaw.chaos.time_basis": "spdelaw.chaos.bases",
-    "spdelaw.data.atomic": "spdelaw.data.io.safe_files",
     "spdelaw.domain": "spdelaw.domains",
     "spdelaw.equation": "spdelaw.processes",
     "spdelaw.infer.amortized": "spdelaw.amortized",
     "spdelaw.model": "spdelaw.statespace",
-    "spdelaw.model.encoder": "spdelaw.amortized.encoder",
     "spdelaw.paper": "paper",
-    "spdelaw.paper.demo": "paper.demonstration",
-    "spdelaw.paper.published": "paper.regimes",
-    "spdelaw.report.drawing": "spdelaw.report.figures.style",
-    "spdelaw.report.html": "spdelaw.report.page",
     "spdelaw.simulation": "spdelaw.processes.paths",
-    "spdelaw.statespace.semilinear": "spdelaw.statespace.transitions",
     "spdelaw.train": "spdelaw.amortized.training",
-    "spdelaw.train.torch_run": "spdelaw.amortized.torch_run",
 }
 
 

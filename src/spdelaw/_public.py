@@ -1,107 +1,65 @@
 """The public names of the package, loaded together when the first of them is used."""
 
-from __future__ import annotations
+from spdelaw import datasets as datasets
+from spdelaw import errors as errors
+from spdelaw import report as report
+from spdelaw.amortized.engine import Amortized as Amortized
+from spdelaw.data.fields import as_fields as as_fields
+from spdelaw.data.fields import stack as stack
+from spdelaw.data.io.files import read as read
+from spdelaw.data.io.files import write as write
+from spdelaw.data.io.tables import from_table as from_table
+from spdelaw.data.io.tables import to_table as to_table
+from spdelaw.data.prepare import Preparation as Preparation
+from spdelaw.data.splits import mask as mask
+from spdelaw.data.splits import split as split
+from spdelaw.data.summary import describe as describe
+from spdelaw.domains.base import AbstractDomain as AbstractDomain
+from spdelaw.domains.box import Box as Box
+from spdelaw.domains.disk import Disk as Disk
+from spdelaw.domains.empirical import Empirical as Empirical
+from spdelaw.domains.fields import Fields as Fields
+from spdelaw.domains.graph import Graph as Graph
+from spdelaw.domains.hermite import Line as Line
+from spdelaw.domains.hermite import Plane as Plane
+from spdelaw.domains.interval import Interval as Interval
+from spdelaw.domains.mesh import Mesh as Mesh
+from spdelaw.domains.sphere import Sphere as Sphere
+from spdelaw.evaluation.comparison import Comparison as Comparison
+from spdelaw.evaluation.comparison import compare as compare
+from spdelaw.evaluation.forecast_skill import Skill as Skill
+from spdelaw.evaluation.forecast_skill import Verification as Verification
+from spdelaw.evaluation.forecast_skill import leave_future_out as leave_future_out
+from spdelaw.evaluation.forecast_skill import skill as skill
+from spdelaw.evaluation.gap_filling import fill as fill
+from spdelaw.evaluation.scorecard import Scorecard as Scorecard
+from spdelaw.evaluation.scorecard import evaluate as evaluate
+from spdelaw.evaluation.verification import verify as verify
+from spdelaw.infer.discovery import Discovery as Discovery
+from spdelaw.infer.discovery import discover as discover
+from spdelaw.infer.engines.chaos import Chaos as Chaos
+from spdelaw.infer.engines.exact import Exact as Exact
+from spdelaw.infer.engines.registry import Engine as Engine
+from spdelaw.infer.many import Learner as Learner
+from spdelaw.infer.many import fit_many as fit_many
+from spdelaw.infer.model import LowRank as LowRank
+from spdelaw.infer.model import Model as Model
+from spdelaw.infer.objective import LogNormal as LogNormal
+from spdelaw.infer.objective import Normal as Normal
+from spdelaw.infer.pipeline import fit as fit
+from spdelaw.infer.pipeline import update as update
+from spdelaw.law.io import load as load
+from spdelaw.law.law import Law as Law
+from spdelaw.processes import catalogue as catalogue
+from spdelaw.processes.forcing import Forcing as Forcing
+from spdelaw.processes.forcing import Season as Season
+from spdelaw.processes.paths import simulate as simulate
+from spdelaw.processes.semilinear import Semilinear as Semilinear
+from spdelaw.processes.spde import SpectralSPDE as SpectralSPDE
+from spdelaw.processes.specification import Gaussian as Gaussian
+from spdelaw.processes.specification import Matern as Matern
+from spdelaw.processes.specification import OperatorFormula as OperatorFormula
+from spdelaw.processes.specification import PowerLaw as PowerLaw
+from spdelaw.processes.specification import White as White
 
-from spdelaw import datasets, errors, report
-from spdelaw.amortized.engine import Amortized
-from spdelaw.data.fields import as_fields, stack
-from spdelaw.data.io.files import read, write
-from spdelaw.data.io.tables import from_table, to_table
-from spdelaw.data.prepare import Preparation
-from spdelaw.data.splits import mask, split
-from spdelaw.data.summary import describe
-from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.box import Box
-from spdelaw.domains.disk import Disk
-from spdelaw.domains.empirical import Empirical
-from spdelaw.domains.fields import Fields
-from spdelaw.domains.graph import Graph
-from spdelaw.domains.hermite import Line, Plane
-from spdelaw.domains.interval import Interval
-from spdelaw.domains.mesh import Mesh
-from spdelaw.domains.sphere import Sphere
-from spdelaw.evaluation.comparison import Comparison, compare
-from spdelaw.evaluation.forecast_skill import Skill, Verification, leave_future_out, skill
-from spdelaw.evaluation.gaps.filling import fill
-from spdelaw.evaluation.scorecard import Scorecard, evaluate
-from spdelaw.evaluation.verification import verify
-from spdelaw.infer.discovery import Discovery, discover
-from spdelaw.infer.engines.chaos import Chaos
-from spdelaw.infer.engines.exact import Exact
-from spdelaw.infer.engines.registry import Engine
-from spdelaw.infer.many import Learner, fit_many
-from spdelaw.infer.model import LowRank, Model
-from spdelaw.infer.objective import LogNormal, Normal
-from spdelaw.infer.pipeline import fit, update
-from spdelaw.law.io import load
-from spdelaw.law.law import Law
-from spdelaw.processes import catalogue
-from spdelaw.processes.forcing import Forcing, Season
-from spdelaw.processes.paths import simulate
-from spdelaw.processes.semilinear import Semilinear
-from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.processes.specification import Gaussian, Matern, OperatorFormula, PowerLaw, White
-
-__all__ = [
-    "AbstractDomain",
-    "Amortized",
-    "Box",
-    "Chaos",
-    "Comparison",
-    "Discovery",
-    "Disk",
-    "Empirical",
-    "Engine",
-    "Exact",
-    "Fields",
-    "Forcing",
-    "Gaussian",
-    "Graph",
-    "Interval",
-    "Law",
-    "Learner",
-    "Line",
-    "LogNormal",
-    "LowRank",
-    "Matern",
-    "Mesh",
-    "Model",
-    "Normal",
-    "OperatorFormula",
-    "Plane",
-    "PowerLaw",
-    "Preparation",
-    "Scorecard",
-    "Season",
-    "Semilinear",
-    "Skill",
-    "SpectralSPDE",
-    "Sphere",
-    "Verification",
-    "White",
-    "as_fields",
-    "catalogue",
-    "compare",
-    "datasets",
-    "describe",
-    "discover",
-    "errors",
-    "evaluate",
-    "fill",
-    "fit",
-    "fit_many",
-    "from_table",
-    "leave_future_out",
-    "load",
-    "mask",
-    "read",
-    "report",
-    "simulate",
-    "skill",
-    "split",
-    "stack",
-    "to_table",
-    "update",
-    "verify",
-    "write",
-]
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -35,26 +35,6 @@ import numpy as np
 
 from spdelaw.errors import DataError, DomainError, InputError, MissingExtraError
 
-__all__ = [
-    "NOT_NEGATIVE",
-    "POSITIVE",
-    "PROBABILITY",
-    "Range",
-    "checked",
-    "from_settings",
-    "instance",
-    "is_number",
-    "non_negative",
-    "numbers",
-    "one_of",
-    "optional",
-    "positive",
-    "probability",
-    "real_array",
-    "shown",
-    "whole",
-]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 #: What was expected in place of a value; empty where the value is right.
@@ -121,9 +101,10 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(("level", "false_alarm_rate"), PROBABILITY),
     **dict.fromkeys(
         ("n_modes", "n_paths", "n_points", "n_time", "order", "threads", "batch", "max_paths",
-         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "steps", "rank",
+         "replicates", "refits", "most_origins", "refit", "n_draws", "chunks", "rank",
          "noise_rank"), integers(1),
     ),
+    "steps": integers(1, 10**6),
     "seed": integers(0, LARGEST_SEED),
     **dict.fromkeys(
         ("bootstrap", "n_samples", "parameter_draws", "nuisance", "path"), integers(0)
@@ -389,10 +370,30 @@ def rule_of(hint: Any, range_: Range | None = None) -> Rule:
     if hint in SIMPLE:
         return SIMPLE[hint]
     if hint is Callable:
-        return fits("a function", callable)
-    if not isinstance(hint, type) or hint.__module__.split(".")[0] in ARRAY_MODULES:
+        return _function(parts[0] if parts else Ellipsis)
+    if not isinstance(hint, type):
         return SIMPLE[Any]
     return fits(_a(hint), lambda v: isinstance(v, hint))
+
+
+def _function(arguments: Any) -> Rule:
+    """A function that takes as many arguments as its annotation has."""
+    if arguments is Ellipsis:
+        return fits("a function", callable)
+    n = len(arguments)
+
+    def accepts(value: Any) -> bool:
+        if not callable(value):
+            return False
+        try:
+            inspect.signature(value).bind(*arguments)
+        except TypeError:
+            return False
+        except ValueError:  # a compiled function, which does not say what it takes
+            pass
+        return True
+
+    return fits(f"a function of {n} argument{'s' if n > 1 else ''}", accepts)
 
 
 def _any_of(rules: list[Rule]) -> Rule:
@@ -432,7 +433,8 @@ def _mapping(key: Rule, entry: Rule) -> Rule:
             key(name) or entry(one) for name, one in value.items()
         )
 
-    return fits("a dict", accepts)
+    each = entry(UNFIT)
+    return fits(f"a dict with values that are each {each}" if each else "a dict", accepts)
 
 
 def _is_sequence(value: Any) -> bool:
@@ -447,12 +449,11 @@ def _a(kind: type) -> str:
 
 #: A value that no rule accepts, to ask what it expects.
 UNFIT = object()
-#: Packages whose objects the contract of data checks, or a figure.
-ARRAY_MODULES = ("numpy", "pandas")
 #: Types whose values a message shows; of others it names the type.
 PLAIN = (str, bytes, bool, int, float, complex, type(None), list, tuple, dict, np.generic)
 SIMPLE: dict[Any, Rule] = {
     Any: lambda value: "",
+    np.ndarray: lambda value: "",  # the contract of data checks arrays, also nested lists
     bool: fits("True or False", lambda v: isinstance(v, bool | np.bool_)),
     int: fits("an integer", _is_integer),
     float: fits("a finite number", is_number),

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import spdelaw as sl
-from spdelaw.amortized.decoder import (
+from spdelaw.amortized.encoder import Encoded
+from spdelaw.amortized.vae import (
     LatentDynamics,
     PolynomialDynamics,
     StateNoise,
 )
-from spdelaw.amortized.encoder import Encoded
 from spdelaw.chaos import augment, propagate_chaos, total_degree_set
 from spdelaw.chaos.indices import decoder_indices
 from spdelaw.processes.state_noise import bind_state_noise

@@ -9,8 +9,7 @@ import spdelaw as sl
 from spdelaw.amortized.neural import NeuralRun, new_model
 from spdelaw.amortized.structured import make_config, truncated_log_likelihood
 from spdelaw.amortized.vae import Paths, _SquaredResiduals, elbo
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import propagate
+from spdelaw.chaos.propagators import CosineBasis, propagate
 from spdelaw.data.observed import observe
 from spdelaw.statespace.chain import linear_state_space
 

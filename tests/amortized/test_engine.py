@@ -8,8 +8,7 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.amortized.engine import amortized_posterior, amortized_reconstruct, sample_decoder
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import propagate
+from spdelaw.chaos.propagators import CosineBasis, propagate
 from spdelaw.errors import DataError, InputError, MissingExtraError
 from spdelaw.law.derived import relative_l2, rmse
 

@@ -3,8 +3,7 @@
 import numpy as np
 from tests.statespace._brute_force import log_density
 
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import tail_covariance, unit_response
+from spdelaw.chaos.propagators import CosineBasis, tail_covariance, unit_response
 
 
 def factor_of(p):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from tests.parameters import cross
 
-from spdelaw.chaos.bases import CosineBasis, HaarBasis
-from spdelaw.chaos.propagators import expand, propagate
+from spdelaw.chaos.propagators import CosineBasis, HaarBasis, expand, propagate
 
 torch = pytest.importorskip("torch")
 

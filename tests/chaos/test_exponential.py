@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from spdelaw.chaos.bases import SERIES_BELOW, decay_mean, namespace
+from spdelaw.chaos.propagators import SERIES_BELOW, decay_mean, namespace
 from spdelaw.errors import InputError
 from spdelaw.processes.operators import decay_mean as numpy_decay_mean
 

@@ -12,7 +12,7 @@ from spdelaw.chaos import (
     laplace_posterior,
     truncation_floor,
 )
-from spdelaw.chaos.laplace import MOST_INDICES, second_moment_kernel
+from spdelaw.chaos.nonlinear import MOST_INDICES, second_moment_kernel
 from spdelaw.chaos.posterior import ChaosModel, chaos_latents
 from spdelaw.errors import DataError, EquationError
 from spdelaw.processes import Linear, Reacting

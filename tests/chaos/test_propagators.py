@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import first_order, latent_dimension, propagate, unit_response
+from spdelaw.chaos.propagators import (
+    CosineBasis,
+    first_order,
+    latent_dimension,
+    propagate,
+    unit_response,
+)
 
 torch = pytest.importorskip("torch")
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.propagators import (
+    CosineBasis,
     decode_states,
     expand,
     propagate,

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spdelaw.chaos.bases import CosineBasis, HaarBasis, decay_mean
-from spdelaw.chaos.propagators import tail_covariance, unit_response
+from spdelaw.chaos.propagators import (
+    CosineBasis,
+    HaarBasis,
+    decay_mean,
+    tail_covariance,
+    unit_response,
+)
 
 torch = pytest.importorskip("torch")
 

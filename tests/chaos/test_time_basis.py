@@ -9,8 +9,13 @@ import pytest
 from scipy import integrate
 from tests.parameters import cross
 
-from spdelaw.chaos.bases import CosineBasis, HaarBasis, TimeBasis
-from spdelaw.chaos.propagators import response_by_quadrature, unit_response
+from spdelaw.chaos.propagators import (
+    CosineBasis,
+    HaarBasis,
+    TimeBasis,
+    response_by_quadrature,
+    unit_response,
+)
 
 torch = pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli.messages import one_line_errors
+from spdelaw.cli.output import one_line_errors
 from spdelaw.cli.shell import COMMANDS, app
 
 

@@ -18,7 +18,7 @@ from spdelaw.cli.commands.simulate import simulate_command
 from spdelaw.cli.shell import app
 from spdelaw.data.io.files import write
 
-VERBS = {"fit": (fit_command, "fit"), "fill": (fill_command, "fill_record"),
+VERBS = {"fit": (fit_command, "fit"), "fill": (fill_command, "fill"),
          "skill": (skill_command, "skill"), "discover": (discover_command, "discover"),
          "simulate": (simulate_command, "simulate"), "evaluate": (evaluate_command, "evaluate"),
          "compare": (compare_command, "compare")}  # fmt: skip
@@ -180,11 +180,13 @@ SST = sl.Preparation(rename={"lon": "x", "lat": "y"}, variable="sst", time_unit=
                      anomalies="mean")  # fmt: skip
 COMPLETE = {"domain": HEAT, "prepare": None}
 CALLS = [
-    ("fill sea.nc --anomalies mean --out x.nc", {"prepare": SST, "seconds": 300.0}),
+    ("fill sea.nc --anomalies mean --out x.nc",
+     {"prepare": SST, "seconds": 300.0, "return_law": True}),
     ("fill masked.nc --modes 3 --drift diagonal --basis domain --residual white --seconds 0 "
      "--smooth --everywhere --seed 4 --out x.nc",
      COMPLETE | {"n_modes": 3, "drift": "diagonal", "basis": "domain", "residual": "white",
-                 "seconds": None, "smooth": True, "everywhere": True, "seed": 4}),
+                 "seconds": None, "smooth": True, "everywhere": True, "seed": 4,
+                 "return_law": True}),
     ("skill calm.nc", {"domain": CALM.domain, "prepare": None}),
     ("skill calm.nc --state-noise proportional --terms u,u^2 --observation-noise 0.1 --mean zero",
      {"domain": CALM.domain, "prepare": None, "state_noise": "proportional", "terms": ("u", "u^2"),

@@ -3,7 +3,7 @@
 import pytest
 
 import spdelaw as sl
-from spdelaw.cli.messages import in_options, shell_language
+from spdelaw.cli.output import in_options, shell_language
 from spdelaw.errors import FileError, InputError, MissingExtraError
 
 

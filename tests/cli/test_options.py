@@ -10,7 +10,17 @@ import sys
 import pytest
 
 import spdelaw as sl
-from spdelaw.cli.options import GROUPS, MISSING, PACKAGE, Part, collect, expand
+from spdelaw.cli.options import (
+    GROUPS,
+    MISSING,
+    PACKAGE,
+    REQUIRED,
+    Field,
+    Part,
+    collect,
+    expand,
+    read_signature,
+)
 from spdelaw.cli.shell import (
     COMMANDS,
     FOLDER,
@@ -19,9 +29,7 @@ from spdelaw.cli.shell import (
     load_command,
     signature_of,
 )
-from spdelaw.cli.signatures import REQUIRED, Field, read_signature
 from spdelaw.datasets import NAMES
-from spdelaw.evaluation.gaps.filling import fill_record
 from spdelaw.processes.catalogue import EQUATIONS, SEMILINEAR
 
 CLASSES = [
@@ -56,7 +64,7 @@ def test_source_of_a_command_says_what_its_function_is(name):
 
 
 def test_settings_of_fill_and_skill_are_arguments_of_the_library():
-    for group, function in (("FillSettings", fill_record), ("SkillSettings", sl.skill)):
+    for group, function in (("FillSettings", sl.fill), ("SkillSettings", sl.skill)):
         real = inspect.signature(function).parameters
         assert all(f.default == real[n].default for n, f in GROUPS[group].fields().items())
 

@@ -8,7 +8,7 @@ import typer
 
 from spdelaw.cli import shell as shell_module
 from spdelaw.cli.entry import INTERRUPTED
-from spdelaw.cli.messages import BAD_INPUT
+from spdelaw.cli.output import BAD_INPUT
 from spdelaw.cli.shell import app
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shell.md").read_text(encoding="utf-8")

@@ -376,3 +376,25 @@ def test_refused_without_advice_to_delete(call, words):
         call()
     for word in ("isel", "drop", "delete", "remove"):
         assert word not in caught.value.fix
+
+
+@pytest.mark.parametrize("name", ["year", "week", "hour"])
+def test_a_part_of_the_calendar_alone_is_the_time(name):
+    raw = array((name, "x"), {name: np.arange(1990.0, 2010.0), "x": X}).to_dataset()
+    assert recognise(raw).time == name
+    grid = array(("year", "month", "x"), {"x": X}).to_dataset()
+    with pytest.raises(DataError, match="time"):
+        recognise(grid)
+
+
+def test_sensors_with_names_and_no_positions_are_numbered_and_keep_their_names(tmp_path):
+    names = ["north", "east", "south", "west"]
+    raw = array(("time", "gauge"), {"time": np.arange(40.0), "gauge": names})
+    law = sl.fit(raw, n_modes=2, **NOISE)
+    assert (law.domain.a, law.domain.b) == (0.0, 3.0)
+    ahead = law.forecast(raw, steps=2)
+    assert ahead["mean"].dims[-1] == "gauge"
+    assert ahead["gauge"].values.tolist() == names
+    law.save(tmp_path / "gauges.law")
+    again = sl.load(tmp_path / "gauges.law").forecast(raw, steps=2)
+    np.testing.assert_array_equal(again["mean"].values, ahead["mean"].values)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import collect_paper
 from tests.report.browser import Page
@@ -213,6 +214,18 @@ def test_table_of_the_readme_is_that_of_the_committed_run():
     assert len(rows) == 2 + len(collect_paper.HEADLINE) == 7
     results = [row for regime in run["regimes"].values() for row in regime]
     assert not any(row["shortened"] for row in results)
+
+
+def test_the_variance_of_an_older_record_follows_from_its_lambda_and_q():
+    """It lacks the observation noise alone, which this record has."""
+    path = CHECKOUT / "docs/reproduce/full/records/a-amortized-paper-0.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    stored = np.array(record["curves"].pop("averaged_variance"))
+    network, domain = record["network"], spdelaw.Line()
+    weights = domain.grid_weights(np.array(network["x"])) / domain.volume
+    noise = weights @ np.array(network["observation_std"]) ** 2
+    computed = collect_paper.completed(record)["curves"]["averaged_variance"]
+    np.testing.assert_allclose(computed, stored - noise, rtol=1e-6, atol=1e-9)
 
 
 def test_committed_records_are_those_of_the_committed_tables():

@@ -13,7 +13,7 @@ from benchmarks.calibration_advice import allen_cahn
 from typer.testing import CliRunner
 
 import spdelaw as sl
-from spdelaw.cli.messages import in_options
+from spdelaw.cli.output import in_options
 from spdelaw.cli.shell import app
 from spdelaw.evaluation.checks import departures, verdict
 from spdelaw.evaluation.checks.suite import suite_of

@@ -5,8 +5,7 @@ import pytest
 from tests.parameters import cross
 
 import spdelaw as sl
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import propagate
+from spdelaw.chaos.propagators import CosineBasis, propagate
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.tasks import decoder_floor
 from spdelaw.law.derived import relative_l2, rmse

@@ -6,9 +6,8 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.gaps import selection as selection_module
-from spdelaw.evaluation.gaps.filling import fill_record
-from spdelaw.evaluation.gaps.selection import gap_task
+from spdelaw.evaluation import gap_selection as selection_module
+from spdelaw.evaluation.gap_selection import gap_task
 
 CALM = sl.catalogue.heat(n_modes=3, initial="stationary")
 GRID = np.linspace(0, np.pi, 13)
@@ -51,13 +50,13 @@ def map_of_sea(n_times=48, seed=0):
 
 def test_gaps_hold_what_the_law_says_and_the_rest_stays():
     _, gappy = record(n_paths=2, n_times=40)
-    result = fill_record(gappy, CALM.domain, 3, residual="white", **QUICK)
-    law_says = result.law.reconstruct(gappy)
+    filled, law = sl.fill(gappy, CALM.domain, 3, residual="white", return_law=True, **QUICK)
+    law_says = law.reconstruct(gappy)
     missing = gappy.isnull()
-    np.testing.assert_allclose(result.data["mean"].where(missing), law_says["mean"].where(missing))
-    xr.testing.assert_equal(result.data["mean"].where(~missing), gappy.where(~missing))
-    assert (result.data["std"].where(~missing, 0.0) == 0).all()
-    assert (result.data["std"].where(missing, 1.0) > 0).all()
+    np.testing.assert_allclose(filled["mean"].where(missing), law_says["mean"].where(missing))
+    xr.testing.assert_equal(filled["mean"].where(~missing), gappy.where(~missing))
+    assert (filled["std"].where(~missing, 0.0) == 0).all()
+    assert (filled["std"].where(missing, 1.0) > 0).all()
     smooth = sl.fill(gappy, CALM.domain, 3, residual="white", smooth=True, **QUICK)
     np.testing.assert_allclose(smooth["mean"], law_says["mean"])
     ratio = (smooth["std_field"] / law_says["std_field"]).isel(x=slice(1, -1))
@@ -65,7 +64,7 @@ def test_gaps_hold_what_the_law_says_and_the_rest_stays():
     noise = smooth["std"] ** 2 - smooth["std_field"] ** 2
     np.testing.assert_allclose(noise, noise.isel(path=0, time=0).broadcast_like(noise), rtol=1e-6)
     np.testing.assert_allclose(
-        result.data["std_field"].where(~missing), np.sqrt(noise).where(~missing), rtol=1e-6
+        filled["std_field"].where(~missing), np.sqrt(noise).where(~missing), rtol=1e-6
     )
 
 
@@ -103,19 +102,19 @@ def test_a_gaussian_by_hand():
     """E[y*|y] of the law that was chosen, from the whole covariance of all values."""
     _, gappy = record(n_times=12, fraction=0.25)
     words = {"residual": "white", "observation_noise": 0.1, "mean": "zero", **QUICK}
-    result = fill_record(gappy, CALM.domain, 2, **words)
-    space, t = result.law.state_space, gappy["time"].values
+    filled, law = sl.fill(gappy, CALM.domain, 2, return_law=True, **words)
+    space, t = law.state_space, gappy["time"].values
     lam, q = np.asarray(space.linear.drift), np.asarray(space.linear.noise)
     over_time = (q / (2 * lam))[:, None, None] * np.exp(
         -lam[:, None, None] * np.abs(t[:, None] - t)
     )
-    basis = result.law.domain.eigenfunctions(GRID, 2)
+    basis = law.domain.eigenfunctions(GRID, 2)
     cov = np.einsum("mi,ist,ni->smtn", basis, over_time, basis).reshape(156, 156)
     y = gappy.values.ravel()
     seen = np.isfinite(y)
     noisy = cov[np.ix_(seen, seen)] + 0.1**2 * np.eye(seen.sum())
     mean = cov[np.ix_(~seen, seen)] @ np.linalg.solve(noisy, y[seen])
-    np.testing.assert_allclose(result.data["mean"].values.ravel()[~seen], mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(filled["mean"].values.ravel()[~seen], mean, rtol=0, atol=1e-8)
 
 
 def test_what_is_held_out_is_never_seen(monkeypatch):
@@ -134,14 +133,16 @@ def test_what_is_held_out_is_never_seen(monkeypatch):
     monkeypatch.setattr(selection_module, "learn", watched)
     words = {"seed": 5, "prepare": sl.Preparation(anomalies="mean"), **QUICK}
     wrong = gappy.copy(data=np.where(held, values + 50.0, values))
-    first, second = (fill_record(data, CALM.domain, 2, **words) for data in (gappy, wrong))
+    (first, law), (second, _) = (
+        sl.fill(data, CALM.domain, 2, return_law=True, **words) for data in (gappy, wrong)
+    )
     assert len(inputs) == 2
     assert np.isnan(inputs[0][held]).all()
     np.testing.assert_array_equal(inputs[0], inputs[1])
-    assert second.trials[0].rmse > 20 > first.trials[0].rmse
+    assert second["held_out_rmse"][0] > 20 > first["held_out_rmse"][0]
     one, two = (law.preparation.coefficients for law in trained)
     np.testing.assert_array_equal(one, two)
-    assert not np.allclose(one, first.law.preparation.coefficients, equal_nan=True)
+    assert not np.allclose(one, law.preparation.coefficients, equal_nan=True)
 
 
 def test_held_out_clouds_look_like_gaps():

@@ -5,9 +5,8 @@ import pytest
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.evaluation.gaps.candidates import Candidate
-from spdelaw.evaluation.gaps.climatology import completed
-from spdelaw.evaluation.gaps.selection import Trial, ranked
+from spdelaw.evaluation.gap_filling import completed
+from spdelaw.evaluation.gap_selection import Candidate, Trial, ranked
 from spdelaw.evaluation.scores import ScoreTable, score_names
 from spdelaw.law.residuals import (
     RIDGE,

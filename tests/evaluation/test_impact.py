@@ -8,8 +8,8 @@ import pytest
 import spdelaw as sl
 from spdelaw.evaluation.checks.impact import Impact, impact_of
 from spdelaw.evaluation.rivals import rival_predictions
-from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, score_names
-from spdelaw.evaluation.tasks import Task
+from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, score_names, units_of
+from spdelaw.evaluation.tasks import SHORTEST_STRETCH, Task
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
 INTERVAL = sl.Interval(0, np.pi)
@@ -119,3 +119,28 @@ def test_impact_of_a_table_by_hand():
     zero = (0.0,) * len(LEVELS)
     assert Impact("gaps", exact, zero, float("nan"), "").predictions_hold
     assert not Impact("gaps", exact, zero, 0.2, "climatology").predictions_hold
+
+
+def test_a_distribution_with_two_peaks_is_judged_by_its_outer_band():
+    """Few values of a field between two wells are near its mean."""
+    zero = (0.0,) * len(LEVELS)
+    assert Impact("predict", (0.2, 0.65, 0.96), zero, float("nan"), "").predictions_hold
+    assert not Impact("predict", (0.5, 0.8, 0.85), zero, float("nan"), "").predictions_hold
+
+
+def test_stretches_of_short_paths_are_no_units():
+    """Two paths of 12 times are two independent errors at most."""
+    assert len(np.unique(units_of(2, 12, SHORTEST_STRETCH))) == 2
+    assert len(np.unique(units_of(2, 100, SHORTEST_STRETCH))) == 20
+
+
+def test_a_right_bistable_law_fits():
+    """The Gaussian closure followed one of two wells: 95 % bands held 62 to 85 %."""
+    ring = sl.Interval(0, 2 * np.pi, "periodic")
+    linear = sl.SpectralSPDE(ring, 5, sl.OperatorFormula(nu=0.1), noise=sl.White(0.3), initial=0.1)
+    equation = sl.Semilinear(linear, {"u": 3.0, "u^3": -3.0})
+    data = sl.simulate(equation, 20, np.linspace(0, 2, 41), ring.grid(16), seed=3)
+    result = sl.evaluate(sl.fit(data[:10], ring, 5, terms=("u", "u^3")), data[10:])
+    assert result.answer == "fits"
+    assert result.verdict == result.check.verdict
+    assert result.tiers["predict"].coverage == pytest.approx(0.95, abs=0.04)

@@ -10,10 +10,9 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.data import executors as executors_module
+from spdelaw.evaluation import gap_filling as filling_module
 from spdelaw.evaluation.checks import outside as outside_module
 from spdelaw.evaluation.checks import suite as suite_module
-from spdelaw.evaluation.gaps import filling as filling_module
-from spdelaw.evaluation.gaps.filling import fill_record
 from spdelaw.infer.engines import design as design_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
@@ -190,12 +189,13 @@ def test_the_beginning_of_a_record_chooses_and_its_climatology_is_of_all(monkeyp
     monkeypatch.setattr(filling_module, "FEWEST_ROWS", 2)
     how = sl.Preparation(anomalies="mean")
     words = {"drift": "diagonal", "basis": "domain", "residual": "white"}
-    result = fill_record(data.chunk(time=20), INTERVAL, 2, prepare=how, **words)
-    head = fill_record(data.isel(time=slice(60)), INTERVAL, 2, prepare=how, **words)
-    assert result.data.attrs["chosen_by"] == head.data.attrs["chosen_by"]
-    np.testing.assert_allclose(result.law.linear.drift, head.law.linear.drift)
-    offset = result.law.preparation.affine(np.zeros(1), result.law.points)[0][0]
-    np.testing.assert_allclose(offset, data.mean(("path", "time")).sel(x=result.law.points))
-    filled = result.data["mean"].compute()
+    words |= {"prepare": how, "return_law": True}
+    filled, law = sl.fill(data.chunk(time=20), INTERVAL, 2, **words)
+    head, law_of_head = sl.fill(data.isel(time=slice(60)), INTERVAL, 2, **words)
+    assert filled.attrs["chosen_by"] == head.attrs["chosen_by"]
+    np.testing.assert_allclose(law.linear.drift, law_of_head.linear.drift)
+    offset = law.preparation.affine(np.zeros(1), law.points)[0][0]
+    np.testing.assert_allclose(offset, data.mean(("path", "time")).sel(x=law.points))
+    filled = filled["mean"].compute()
     assert int(filled.isnull().sum()) == data.sizes["time"]  # the point that nobody sees
     assert float(abs(filled - data).max()) < 1e-12  # what is observed stays

@@ -5,8 +5,8 @@ import pandas as pd
 import xarray as xr
 
 import spdelaw as sl
-from spdelaw.evaluation.gaps import climatology as climate
-from spdelaw.evaluation.gaps.climatology import Strength, choose_strength, share_climatology
+from spdelaw.evaluation import gap_filling as climate
+from spdelaw.evaluation.gap_filling import Strength, choose_strength, share_climatology
 
 GRID = np.stack(np.meshgrid(np.arange(6.0), np.arange(5.0), indexing="ij"), -1).reshape(-1, 2)
 HOW = sl.Preparation(anomalies="dayofyear")

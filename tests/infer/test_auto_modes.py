@@ -62,9 +62,10 @@ COUPLED = len(TIMES) // ROWS_PER_COUPLING
 )
 def test_chosen_modes_are_no_more_than_tell(missing, couples, most):
     steps = np.where(np.arange(80) < 37, 5.0, -5.0)  # any number of modes gains
-    chosen, sentence = choose_modes(map_of(steps, missing), couples)
+    chosen, is_enough, sentence = choose_modes(map_of(steps, missing), couples)
     assert chosen == most <= max(MOST_COUPLED, MOST_GAPPY)
     assert "BIC would select more" in sentence
+    assert not is_enough
 
 
 def test_modes_that_the_points_cannot_tell_apart_are_not_chosen():
@@ -76,7 +77,7 @@ def test_modes_that_the_points_cannot_tell_apart_are_not_chosen():
     values = np.cumsum(rng.standard_normal((1, 40, 1)), 1) * np.cos(np.pi * points[:, 0])
     values += 0.1 * rng.standard_normal(values.shape)
     words = {"times": np.arange(40), "points": points, "dims": ("x", "y", "z")}
-    chosen, _ = choose_modes(observe(sl.as_fields(values, **words), deep))
+    chosen, *_ = choose_modes(observe(sl.as_fields(values, **words), deep))
     assert np.linalg.matrix_rank(deep.eigenfunctions(points, chosen)) == chosen
 
 
@@ -92,3 +93,30 @@ def test_a_mean_beyond_the_modes_is_named_with_its_remedy(size, is_named):
     notes = [note for note in notes if "is a constant mean at each point" in note]
     assert bool(notes) == is_named
     assert all("--anomalies mean" in note for note in notes)
+
+
+def sensors(n_times=104, n_points=17):
+    """Sensors that share nothing: each is an AR(1) process of its own size and memory."""
+    rng = np.random.default_rng(3)
+    rho, size = rng.uniform(0.3, 0.9, n_points), np.exp(rng.normal(0.0, 1.5, n_points))
+    values = np.zeros((1, n_times, n_points))
+    for t in range(1, n_times):
+        values[0, t] = rho * values[0, t - 1] + size * rng.standard_normal(n_points)
+    return sl.as_fields(values, times=np.arange(n_times), points=np.linspace(0, 1, n_points))
+
+
+def test_what_single_sensors_remember_needs_no_modes():
+    """Weekly counts of 17 districts once got 16 modes, and worse forecasts than persistence."""
+    line = sl.Interval(0, 1, "neumann")
+    chosen, is_enough, sentence = choose_modes(observe(sensors(), line))
+    assert chosen <= 3
+    assert is_enough
+    assert "on 1 path among" in sentence
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.IdentifiabilityWarning")
+def test_modes_that_the_criterion_left_out_are_no_nuisance_modes():
+    law = sl.fit(sensors(), sl.Interval(0, 1, "neumann"))
+    assert law.n_modes <= 3
+    assert "nuisance modes" not in law.info["assumed"]
+    assert "residual with memory" in law.info["assumed"]

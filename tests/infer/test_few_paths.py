@@ -11,6 +11,7 @@ import spdelaw as sl
 
 N, POINTS = 4, np.linspace(0.0, np.pi, 33)
 TIMES = np.linspace(0.0, 2.0, 101)
+N_RATES, N_NOISE = np.array([1.0, 4.0, 9.0]), np.array([1.0, 0.5, 0.3])
 #: Log-likelihood that a fit may lie below the truth, which it has to find.
 BELOW = 0.5
 
@@ -56,3 +57,14 @@ def test_noisy_paths_with_one_start_have_variances_compatible_with_zero():
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_a_long_interruption(noise):
     assert_not_below_the_truth(3, noise, np.r_[TIMES[:50], TIMES[50:] + 1e4])
+
+
+@pytest.mark.filterwarnings("ignore::spdelaw.errors.SpdeLawWarning")
+def test_a_mean_is_not_kept_by_chance():
+    """Of 2 paths of half a decay time, whose mean is zero, 63 % kept a mean by the normal z."""
+    truth = sl.SpectralSPDE(INTERVAL, 3, N_RATES, noise=N_NOISE, initial="stationary")
+    kept = 0
+    for seed in range(12):
+        data = sl.simulate(truth, 2, TIMES[:12] * 2.5, POINTS[::2], seed=seed, observation_std=0.1)
+        kept += sl.fit(data, INTERVAL, 3).info["mean"] == "constant"
+    assert kept <= 6

@@ -153,7 +153,7 @@ def test_kelvin_without_preparation(kind):
     assert (estimates(law, "eigenvalue", "lower") < RATES).all()
     assert (estimates(law, "eigenvalue", "upper") > RATES).all()
     assert estimates(law, "mean")[0] == pytest.approx(285.0 * np.sqrt(np.pi), abs=1.5)
-    assert law.info["decisions"]["mean"]["largest_z_of_mean"] > 100
+    assert law.info["decisions"]["mean"]["largest_z_of_mean"] > 10
     assert law.initial.kind == "stationary"
     assert not any("--anomalies" in note for note in law.info.get("warnings", []))
 
@@ -266,7 +266,7 @@ def test_a_front_that_drifts_has_a_likelihood(seed):
     fields = kind.data(seed)
     law = sl.fit(fields, kind.truth.domain, 8)
     plain = sl.fit(fields, kind.truth.domain, 8, mean="zero")
-    assert law.info["log_likelihood"] >= plain.info["log_likelihood"] - 1e-6
+    assert law.info["log_likelihood"] >= plain.info["log_likelihood"] - 1e-3
     assert law.linear.noise.min() > 1e-6
 
 

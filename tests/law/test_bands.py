@@ -77,3 +77,18 @@ def test_drawn_parameters_widen_both(law, new):
         assert float((wide[name] / plain[name]).isel(inner).min()) > 0.98
     # The noise of each drawn law, on average.
     np.testing.assert_allclose(noise_of(wide), float(law.observation_variance), rtol=0.05)
+
+
+def test_a_nonlinear_forecast_has_the_moments_of_its_dynamics():
+    """From between two wells: an ensemble that the dynamics draw has the same mean and spread."""
+    ring = sl.Interval(0, 2 * np.pi, "periodic")
+    linear = sl.SpectralSPDE(ring, 3, sl.OperatorFormula(nu=0.1), noise=sl.White(0.3))
+    equation = sl.Semilinear(linear, {"u": 3.0, "u^3": -3.0})
+    data = sl.simulate(equation, 12, np.linspace(0.0, 2.0, 41), ring.grid(8), seed=0)
+    law, start = sl.fit(data[2:], ring, 3, terms=("u", "u^3")), data[:2, :2]
+    result = law.forecast(start, [0.06, 3.0], n_samples=400)
+    draws = result["sample"]
+    error = draws.std("draw") / 10.0  # of the mean of 100 members
+    assert (np.abs(draws.mean("draw") - result["mean"]) < 4.5 * error).all()
+    np.testing.assert_allclose(result["std_field"] / draws.std("draw"), 1.0, atol=0.35)
+    np.testing.assert_array_equal(law.forecast(start, [0.06, 3.0])["mean"], result["mean"])

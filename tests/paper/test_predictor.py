@@ -15,8 +15,7 @@ from paper.baselines.inputs import grid_of
 from paper.baselines.protocol import is_over, rate_factor
 from paper.baselines.sv_nn import graded_pairs
 from spdelaw.amortized.training import TrainingInterrupted
-from spdelaw.chaos.bases import CosineBasis
-from spdelaw.chaos.propagators import chaos_coordinates
+from spdelaw.chaos.propagators import CosineBasis, chaos_coordinates
 from spdelaw.errors import DataError, DomainError, FileError, InputError
 from spdelaw.evaluation.tasks import mean_predictor
 from spdelaw.law.derived import relative_l2

@@ -9,9 +9,9 @@ import xarray as xr
 
 import spdelaw as sl
 from spdelaw.errors import AliasingWarning, DataError, FileError, InputError, MissingExtraError
+from spdelaw.report.figures.draw import save_figure
 from spdelaw.report.figures.fields import plot_fields
 from spdelaw.report.figures.moments import averaged_variance, plot_energy_spectrum, plot_variance
-from spdelaw.report.figures.style import save_figure
 from spdelaw.report.plots import log_axis
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -9,10 +9,10 @@ from scipy import stats
 import spdelaw as sl
 from spdelaw.errors import DataError, InputError
 from spdelaw.law.law import register_accessor
+from spdelaw.report.figures.draw import save_figure
 from spdelaw.report.figures.fields import plot_reconstruction
 from spdelaw.report.figures.laws import plot_spectrum
 from spdelaw.report.figures.predictions import plot_forecast
-from spdelaw.report.figures.style import save_figure
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure

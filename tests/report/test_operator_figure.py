@@ -5,8 +5,8 @@ import pytest
 
 import spdelaw as sl
 from spdelaw.errors import InputError
+from spdelaw.report.figures.draw import save_figure
 from spdelaw.report.figures.laws import plot_operator, plot_spectrum
-from spdelaw.report.figures.style import save_figure
 
 pytest.importorskip("matplotlib")
 

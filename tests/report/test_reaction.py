@@ -6,7 +6,7 @@ import pytest
 import spdelaw as sl
 from spdelaw.processes.terms import term_values
 from spdelaw.report.data import gather
-from spdelaw.report.figures.reaction import reaction_curve
+from spdelaw.report.figures.laws import reaction_curve
 
 
 @pytest.fixture(scope="module")

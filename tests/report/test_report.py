@@ -17,8 +17,8 @@ from spdelaw.report import data as data_module
 from spdelaw.report.figures.charts import thinned
 from spdelaw.report.page import write_report
 from spdelaw.report.plots import packed, time_labels
-from spdelaw.report.sections.moments import ENERGY_TIMES, compare
-from spdelaw.report.sections.summary import summary_text
+from spdelaw.report.sections import ENERGY_TIMES, compare
+from spdelaw.report.summary import summary_text
 
 pytest.importorskip("plotly")
 

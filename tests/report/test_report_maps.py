@@ -11,7 +11,7 @@ import spdelaw as sl
 from spdelaw.domains.places import Places
 from spdelaw.report.maps import MAX_VALUES, canvas_of
 from spdelaw.report.page import write_report
-from spdelaw.report.sections.fields import MAPS
+from spdelaw.report.sections import MAPS
 
 pytest.importorskip("plotly")
 

@@ -8,11 +8,10 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 
-from spdelaw.chaos.bases import CosineBasis
 from spdelaw.chaos.higher_order import augment, propagate_chaos
 from spdelaw.chaos.indices import decoder_indices
 from spdelaw.chaos.posterior import project_on_decoder
-from spdelaw.chaos.propagators import expand, propagate
+from spdelaw.chaos.propagators import CosineBasis, expand, propagate
 from spdelaw.checks import checked, optional, whole
 from spdelaw.data.observed import Observed, observe
 from spdelaw.domains.base import AbstractDomain

@@ -32,7 +32,7 @@ from spdelaw.amortized.training import (
     with_tensorboard,
 )
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos
-from spdelaw.checks import instance, one_of, optional
+from spdelaw.checks import instance, one_of, optional, shown
 from spdelaw.data.io.safe_files import read_regular, reading
 from spdelaw.data.observed import Observed, observe
 from spdelaw.data.summary import fingerprint
@@ -239,7 +239,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
     preset = one_of("preset", values.get("preset", "paper"), presets)
     kind = StructuredConfig if preset == "structured" else AmortizedConfig
     try:
-        return kind(**values)
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "config"
@@ -248,7 +248,7 @@ def make_config(config: Any = None, **settings: Any) -> AmortizedConfig | Struct
         if name in kind.model_fields:
             expected = first["msg"][0].lower() + first["msg"][1:]
             fix = f"pass {name}={kind.model_fields[name].default!r}"
-        raise InputError(name, expected=expected, got=repr(first["input"]), fix=fix) from error
+        raise InputError(name, expected=expected, got=shown(first["input"]), fix=fix) from error
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

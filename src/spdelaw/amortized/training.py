@@ -162,10 +162,7 @@ def reporter(progress: Any) -> Report:
         return lambda state: None
     if progress is True:
         return _print_progress
-    if callable(progress):
-        return progress
-    expected = "True, False or a function"
-    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
+    return progress
 
 
 def with_tensorboard(report: Report, folder: Any) -> Report:

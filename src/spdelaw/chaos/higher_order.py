@@ -1,4 +1,4 @@
-"""Wiener chaos of any order: propagators of coupled modes, windows of time, second moments."""
+"""Wiener chaos of any order: propagators of coupled modes, and second moments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from spdelaw.chaos.bases import (
+from spdelaw.chaos.indices import IndexSet, total_degree_set
+from spdelaw.chaos.propagators import (
     Array,
     CosineBasis,
     TimeBasis,
@@ -22,7 +23,6 @@ from spdelaw.chaos.bases import (
     namespace,
     to_numpy,
 )
-from spdelaw.chaos.indices import IndexSet, total_degree_set
 from spdelaw.errors import ConvergenceError, InputError
 
 # ---------- Propagators of any order
@@ -348,47 +348,6 @@ def _source(lower: Array, m: Array, b: Array, indices: IndexSet, order: int, xp:
         given = pushed[np.maximum(previous - before, 0), l]
         out = out + weight[:, None, :, None] * given
     return out
-
-
-# ---------- Windows of time for long records
-#
-# The equation does not change in time: propagators over one window from each unit vector, computed
-# once, carry any state over any window, ``X <- sum_alpha xi_alpha Phi_alpha X`` with new
-# coordinates xi in each, and second moments, ``M <- sum_alpha Phi_alpha M Phi_alpha'``.
-
-
-def window_propagators(
-    generator: Any, couplings: Any, times: Any, indices: IndexSet, horizon: float | None = None
-) -> np.ndarray:
-    """``Phi_alpha(t)``, (T, n_indices, N, N): the state after t by the state at the window's start.
-
-    Args:
-        generator: ``A``, (N,) or (N, N).
-        couplings: ``B_l``, (L, N, N).
-        times: within the window, counted from its start.
-        indices: from `total_degree_set` or `weighted_set`.
-        horizon: length of the window, by default the last time.
-    """
-    a, b = to_numpy(generator), to_numpy(couplings)
-    return np.asarray(propagate_chaos(a, b, np.eye(len(a)), times, indices, horizon=horizon))
-
-
-def push_moments(window: Array, moment: Array) -> Array:
-    """``sum_alpha Phi_alpha M Phi_alpha'`` of second moments (..., N, N).
-
-    ``window`` is ``Phi_alpha`` at one time, (n_indices, N, N), or at several, (T, n_indices, N, N).
-    """
-    return np.einsum("...aij,jk,...alk->...il", window, moment, window, optimize=True)
-
-
-def push_states(window: Array, polynomials: Array, states: Array) -> Array:
-    """``sum_alpha xi_alpha Phi_alpha X`` of states (P, N) and polynomials (P, n_indices).
-
-    (P, N), or (P, T, N) from a window at several times, (T, n_indices, N, N).
-    """
-    at = window[None] if window.ndim == 3 else window
-    moved = np.einsum("pa,taij,pj->pti", polynomials, at, states, optimize=True)
-    return moved[:, 0] if window.ndim == 3 else moved
 
 
 # ---------- Second moments, order by order and in all

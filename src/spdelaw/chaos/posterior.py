@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 import numpy as np
 import scipy
 
-from spdelaw.chaos.bases import CosineBasis, decay_mean
 from spdelaw.chaos.propagators import (
+    CosineBasis,
+    decay_mean,
     latent_dimension,
     propagate,
     tail_covariance,

@@ -17,11 +17,18 @@ import typer
 from typer.core import TyperGroup
 
 from spdelaw import __version__
-from spdelaw.cli.config import CONFIG_LINES
 from spdelaw.cli.entry import ending_interrupts
-from spdelaw.cli.messages import one_line_errors, shell_language
-from spdelaw.cli.options import Group, collect, expand
-from spdelaw.cli.signatures import Signature, describe_arguments, read_signature, section
+from spdelaw.cli.options import (
+    Group,
+    Signature,
+    collect,
+    describe_arguments,
+    expand,
+    read_signature,
+    section,
+)
+from spdelaw.cli.output import one_line_errors, shell_language
+from spdelaw.cli.values import CONFIG_LINES
 from spdelaw.errors import FileError, SpdeLawError
 
 # ---------- A command from the function that runs it

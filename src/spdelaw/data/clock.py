@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.checks import shown
 from spdelaw.errors import DataError
 
 # ---------- Times as numbers: dates and durations in a unit, with their origin recorded
@@ -40,7 +41,7 @@ def check_unit(unit: str | None) -> str | None:
     if unit is None or (isinstance(unit, str) and unit in UNITS):
         return unit
     fix = 'pass time_unit="days"; months and years have no fixed length'
-    raise DataError("time_unit", expected=f"one of {', '.join(UNITS)}", got=repr(unit), fix=fix)
+    raise DataError("time_unit", expected=f"one of {', '.join(UNITS)}", got=shown(unit), fix=fix)
 
 
 def unit_step(unit: str | None) -> np.ndarray:
@@ -93,7 +94,7 @@ def _with_unit(times: xr.Variable, unit: str) -> xr.Variable:
     if recorded.split(" since ")[0] != unit:
         expected = f"the unit on record, {recorded!r}"
         fix = "leave time_unit out, or convert the times first"
-        raise DataError("time_unit", expected=expected, got=repr(unit), fix=fix)
+        raise DataError("time_unit", expected=expected, got=shown(unit), fix=fix)
     return xr.Variable(times.dims, times.values, {**times.attrs, "units": recorded})
 
 

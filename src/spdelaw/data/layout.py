@@ -17,6 +17,8 @@ from spdelaw.errors import DataError
 
 
 TIME_NAMES = ("time", "t", "valid_time", "date", "datetime")
+#: Names of a dim that is the time where it is the only one of them.
+CALENDAR_NAMES = ("year", "month", "week", "day", "hour")
 PATH_NAMES = ("path", "member", "ensemble", "realization", "realisation", "number", "sample", "run")
 #: Time since the start of a forecast, and the start itself.
 LEAD_NAMES = ("lead", "lead_time", "leadtime", "step", "forecast_period", "prediction_timedelta")
@@ -376,10 +378,13 @@ def _check_scattered(fields: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArra
 
 def numeric(name: str, coordinate: xr.Variable, missing: bool = False) -> np.ndarray:
     """Finite float64 values of a coordinate; NaN passes only where ``missing`` allows it."""
-    name = str(coordinate.attrs.get(ORIGINAL, name))  # that of the user's own data
+    is_time, name = name == TIME, str(coordinate.attrs.get(ORIGINAL, name))  # as the user calls it
     if coordinate.dtype.kind not in "iuf":
-        expected, got = "real numbers (dates and durations for time)", f"dtype {coordinate.dtype}"
-        fix = f"replace it: data.assign_coords({name}=numbers)"
+        expected, got, new = "real numbers", f"dtype {coordinate.dtype}", "numbers"
+        if is_time:
+            expected += ", dates without a time zone, or durations"
+            new = f"pandas.to_datetime(list(data.{name}.values), utc=True).tz_localize(None)"
+        fix = f"replace it: data.assign_coords({name}={new})"
         raise DataError(f"coordinate '{name}'", expected=expected, got=got, fix=fix)
     values = coordinate.values.astype(np.float64, copy=False)
     wrong = np.isinf(values) if missing else ~np.isfinite(values)

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from spdelaw.data.clock import is_date
 from spdelaw.data.layout import (
+    CALENDAR_NAMES,
     LABEL,
     ORIGINAL,
     PATH,
@@ -34,6 +36,7 @@ INDEX_SUFFIX = "_index"
 
 def standardise_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
     """The array under the names of the contract, where it has known ones; nothing is computed."""
+    array = _numbered_names(array, dims)
     space = (POINT,) if POINT in array.dims else dims
     if set(array.dims) <= {PATH, TIME, *space} and set(dims) <= set(array.coords):
         return array
@@ -57,6 +60,20 @@ def with_places(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.set_coords(names)
 
 
+def _numbered_names(array: xr.DataArray, dims: tuple[str, ...]) -> xr.DataArray:
+    """Sensors or regions that have names and no positions, at 0, 1, 2, ... in their order."""
+    (dim,) = dims if len(dims) == 1 else (TIME,)
+    if dim not in array.indexes or array[dim].dtype.kind not in "SUOT" or is_date(array[dim]):
+        return array
+    old = str(array[dim].attrs.get(ORIGINAL, dim))
+    name = old if old != dim else f"{dim}_name"
+    names = _station_names(array[dim].values)
+    numbers = np.arange(array.sizes[dim], dtype=float)
+    return array.assign_coords(
+        {dim: (dim, numbers, {ORIGINAL: name}), name: (dim, names, {LABEL: "station"})}
+    )
+
+
 class Roles(NamedTuple):
     """Dims of time and of paths, by the conventions.
 
@@ -76,6 +93,8 @@ def roles(array: xr.DataArray, space: tuple[str, ...] = ()) -> Roles:
     dims = [str(d) for d in array.dims if d not in space]
     lead = [d for d in dims if is_lead(array, d)]
     times = [TIME] if TIME in dims else [d for d in dims if is_time(array, d)]
+    parts = [d for d in dims if d.lower() in CALENDAR_NAMES]
+    times = times or (parts if len(parts) == 1 else [])  # years by months are no line of time
     time = next(iter([*lead, *times]), None)
     others = [d for d in dims if d != time]
     paths = [d for d in others if is_path(array, d) or is_start(array, d)]
@@ -224,6 +243,9 @@ def renamed(array: xr.DataArray, old: str, new: str) -> xr.DataArray:
     if new in array.coords and new not in array.dims:  # such as the 2-D time of a hindcast
         aside = "valid_time" if new == TIME else f"{new}_of_file"
         array = array.drop_vars(aside, errors="ignore").rename({new: aside})
+    if new in array.dims:
+        fix = "choose a name that is not in use"
+        raise DataError(f"rename '{old}'", expected="a free name", got=f"the dim '{new}'", fix=fix)
     array = array.rename({old: new})
     if new not in array.coords:
         return array

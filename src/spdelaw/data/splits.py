@@ -12,21 +12,8 @@ from spdelaw.data.fields import canonical
 from spdelaw.data.layout import PATH, TIME
 from spdelaw.errors import DataError, InputError
 
-# ---------- Random numbers from an explicit seed or a Generator
-
-
+#: What `numpy.random.default_rng` takes.
 Seed = int | np.random.Generator
-
-
-def generator(seed: Seed) -> np.random.Generator:
-    """The Generator itself, or a new one from a non-negative integer."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        expected = "a non-negative integer or a numpy Generator"
-        raise InputError("seed", expected=expected, got=repr(seed), fix="pass seed=0")
-    return np.random.default_rng(seed)
-
 
 # ---------- Fields in disjoint parts, for training, validation and test
 
@@ -76,7 +63,7 @@ def split(
         expected = f"at least {n_parts} entries for {n_parts} parts"
         fix = in_time if along == PATH else "ask for fewer parts"
         raise DataError(f"dim '{along}'", expected=expected, got=f"{n}", fix=fix)
-    order = generator(seed).permutation(n) if along == PATH else np.arange(n)
+    order = np.random.default_rng(seed).permutation(n) if along == PATH else np.arange(n)
     cuts = np.cumsum(_sizes(n, weights))[:-1]
     # Sorted inside a part: the order has no meaning, and lazy fields are read in one sweep.
     return tuple(fields.isel({along: np.sort(entries)}) for entries in np.split(order, cuts))
@@ -152,7 +139,7 @@ def mask(
         expected, fix = "a number in [0, 1)", "pass fraction=0.3"
         raise InputError("fraction", expected=expected, got=repr(fraction), fix=fix)
     fields = canonical(fields)
-    hidden = _hidden_mask(fields.shape, pattern, fraction, generator(seed))
+    hidden = _hidden_mask(fields.shape, pattern, fraction, np.random.default_rng(seed))
     return fields.where(xr.DataArray(~hidden, dims=fields.dims))
 
 

@@ -325,7 +325,8 @@ def _extra_coordinates(result: xr.Dataset, fields: xr.DataArray) -> dict[str, xr
         str(name): coordinate.variable
         for name, coordinate in fields.coords.items()
         if name not in result.coords
-        and coordinate.dims in ((PATH,), (POINT,))
+        and coordinate.ndim == 1
+        and coordinate.dims[0] != TIME
         and all(result.sizes.get(d) == n for d, n in coordinate.sizes.items())
     }
 

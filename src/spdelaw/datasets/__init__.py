@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import checked, one_of
 from spdelaw.data.io.files import read_dataset
-from spdelaw.errors import InputError
 
 __all__ = ["NAMES", "about", "equatorial_pacific", "file_of", "pacific_sst", "station_tmax"]
 
@@ -109,7 +108,5 @@ def file_of(name: str) -> Path:
         >>> file_of("equatorial-pacific").name
         'equatorial_pacific.nc'
     """
-    if name not in NAMES:
-        fix = f"pass {next(iter(NAMES))!r}"
-        raise InputError("name", expected=f"one of {', '.join(NAMES)}", got=repr(name), fix=fix)
-    return Path(str(resources.files("spdelaw.datasets").joinpath(NAMES[name])))
+    file = NAMES[one_of("name", name, tuple(NAMES))]
+    return Path(str(resources.files("spdelaw.datasets").joinpath(file)))

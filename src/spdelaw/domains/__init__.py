@@ -1,30 +1,15 @@
 """Spatial domains: bases, quadratures and transforms between fields and coefficients."""
 
-from spdelaw.domains.base import AbstractDomain
-from spdelaw.domains.box import Box
-from spdelaw.domains.disk import Disk
-from spdelaw.domains.empirical import Empirical
-from spdelaw.domains.fields import Fields
-from spdelaw.domains.graph import Graph
-from spdelaw.domains.hermite import Line, Plane
-from spdelaw.domains.interval import Interval
-from spdelaw.domains.mesh import Mesh
-from spdelaw.domains.registry import from_dict
-from spdelaw.domains.sphere import Sphere
-from spdelaw.domains.transforms import Analysis
-
-__all__ = [
-    "AbstractDomain",
-    "Analysis",
-    "Box",
-    "Disk",
-    "Empirical",
-    "Fields",
-    "Graph",
-    "Interval",
-    "Line",
-    "Mesh",
-    "Plane",
-    "Sphere",
-    "from_dict",
-]
+from spdelaw.domains.base import AbstractDomain as AbstractDomain
+from spdelaw.domains.base import Analysis as Analysis
+from spdelaw.domains.box import Box as Box
+from spdelaw.domains.disk import Disk as Disk
+from spdelaw.domains.empirical import Empirical as Empirical
+from spdelaw.domains.fields import Fields as Fields
+from spdelaw.domains.graph import Graph as Graph
+from spdelaw.domains.hermite import Line as Line
+from spdelaw.domains.hermite import Plane as Plane
+from spdelaw.domains.interval import Interval as Interval
+from spdelaw.domains.mesh import Mesh as Mesh
+from spdelaw.domains.registry import from_dict as from_dict
+from spdelaw.domains.sphere import Sphere as Sphere

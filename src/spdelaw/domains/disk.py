@@ -44,6 +44,7 @@ class Disk(AbstractDomain):
     centre: tuple[float, float] = (0.0, 0.0)
     boundary: str = "dirichlet"
     name: ClassVar[str] = "disk"
+    dims = ("x", "y")
     default_points: ClassVar[int] = 33
 
     def __post_init__(self) -> None:
@@ -53,11 +54,6 @@ class Disk(AbstractDomain):
         one_of("boundary", self.boundary, BOUNDARIES, DomainError)
         object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "centre", centre)
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """``x`` and ``y``."""
-        return ("x", "y")
 
     @property
     def volume(self) -> float:
@@ -90,10 +86,6 @@ class Disk(AbstractDomain):
     def _polar(self, points: Array) -> tuple[Array, Array]:
         x, y = (real_array("points", points, columns=2) - self.centre).T
         return np.hypot(x, y), np.arctan2(y, x)
-
-    def weight(self, points: Array) -> Array:
-        """Lebesgue measure."""
-        return np.ones(len(points))
 
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Legendre in the radius, the trapezoid rule in ``2 n_points`` angles."""

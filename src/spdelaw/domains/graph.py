@@ -42,6 +42,7 @@ class Graph(TabulatedDomain):
     spectrum: Array
     modes: Array
     name: ClassVar[str] = "graph"
+    dims = ("vertex",)
 
     def __init__(self, adjacency: Any, n_modes: int | None = None, positions: Any = None) -> None:
         """Check the weights and compute the modes."""
@@ -60,11 +61,6 @@ class Graph(TabulatedDomain):
     def _restore(self, **settings: Any) -> None:
         tables = {key: restored(key, value) for key, value in settings.items()}
         self._store(**tables | {"positions": tables["positions"].reshape(-1, 2)})
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """``vertex``."""
-        return ("vertex",)
 
     @property
     def nodes(self) -> Array:

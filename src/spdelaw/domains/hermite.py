@@ -111,16 +111,12 @@ class Plane(TensorDomain):
 
     extent: float = 3.0
     name: ClassVar[str] = "plane"
+    dims = ("x", "y")
     default_points: ClassVar[int] = 32
 
     def __post_init__(self) -> None:
         """Check the extent."""
         object.__setattr__(self, "extent", Line(self.extent).extent)
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """``x`` and ``y``."""
-        return ("x", "y")
 
     @property
     def factors(self) -> tuple[Line, Line]:

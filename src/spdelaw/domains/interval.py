@@ -82,10 +82,6 @@ class Interval(AbstractDomain):
         h = np.where(self._are_sines(n_modes), np.sin(angle), np.cos(angle))
         return h * np.where(k == 0, 1.0, np.sqrt(2.0)) / np.sqrt(self.volume)
 
-    def weight(self, points: Array) -> Array:
-        """Lebesgue measure."""
-        return np.ones(np.shape(points))
-
     def quadrature(self, n_points: int) -> tuple[Array, Array]:
         """Gauss-Legendre, or the trapezoid rule on a periodic interval."""
         if self.boundary == "periodic":

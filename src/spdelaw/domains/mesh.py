@@ -53,6 +53,7 @@ class Mesh(TabulatedDomain):
     spectrum: Array
     modes: Array
     name: ClassVar[str] = "mesh"
+    dims = ("x", "y")
 
     def __init__(
         self,
@@ -87,11 +88,6 @@ class Mesh(TabulatedDomain):
         tables = {key: restored(key, value) for key, value in settings.items()}
         _check_triangulation(tables["nodes"], tables["triangles"].astype(int))
         self._store(**tables | {"triangles": tables["triangles"].astype(int)})
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """``x`` and ``y``."""
-        return ("x", "y")
 
     @functools.cached_property
     def node_weights(self) -> Array:

@@ -136,6 +136,8 @@ def as_points(points: Any, dims: tuple[str, ...]) -> Array:
     """Points (M,) or (M, d) of finite float64 from a table, or from one axis a dim of a grid."""
     try:
         table = _table(points, dims)
+    except DomainError as error:
+        raise _not_points(dims, error.got) from error
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise _not_points(dims, str(error) or type(error).__name__) from error
     n_axes = 1 if len(dims) == 1 else 2

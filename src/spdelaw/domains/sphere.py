@@ -29,6 +29,7 @@ class Sphere(AbstractDomain):
 
     radius: float = 1.0
     name: ClassVar[str] = "sphere"
+    dims = ("lat", "lon")  # in degrees
     default_points: ClassVar[int] = 18
 
     def __post_init__(self) -> None:
@@ -36,11 +37,6 @@ class Sphere(AbstractDomain):
         object.__setattr__(
             self, "radius", real("radius", self.radius, "use Sphere()", positive=True)
         )
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """``lat`` and ``lon``, in degrees."""
-        return ("lat", "lon")
 
     @property
     def volume(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -399,7 +400,7 @@ def skill(
     level: float = 0.95,
     replicates: int = 1000,
     seed: int = 0,
-    progress: Any = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
     **settings: Any,
 ) -> Skill:
     """Score forecasts from past origins, and those of reference methods.
@@ -539,17 +540,12 @@ def _plan(n: int, start: int, leads: tuple[int, ...], refits: int, most: int, or
     return Plan(tuple(rows.tolist()), tuple(fits.tolist()), leads, window)
 
 
-def _reporter(progress: Any) -> Callable[[int, int], Any]:
-    if progress is None or progress is False:
-        return lambda done, total: None
-    if progress is True:
-        import sys
-
-        return lambda done, total: print(f"{done} of {total}", file=sys.stderr)
+def _reporter(progress: bool | Callable[[int, int], Any] | None) -> Callable[[int, int], Any]:
     if callable(progress):
         return progress
-    expected = "True, False or a function"
-    raise InputError("progress", expected=expected, got=repr(progress), fix="progress=True")
+    if progress:
+        return lambda done, total: print(f"{done} of {total}", file=sys.stderr)
+    return lambda done, total: None
 
 
 def _check_scored(tables: list[ScoreTable], leads: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from spdelaw.checks import whole
+from spdelaw.checks import shown, whole
 from spdelaw.data.observed import observed_fields
 from spdelaw.data.prepare import Preparation, learn_map
 from spdelaw.domains.base import AbstractDomain
@@ -226,7 +226,7 @@ def first_origin(fields: xr.DataArray, first: int | float) -> int:
     start = round(first * n) if isinstance(first, float) else first
     if isinstance(start, bool) or not isinstance(start, int) or not 4 <= start < n:
         expected = f"from 4 to {n - 1} times, or that share of them"
-        raise InputError("first", expected=expected, got=repr(first), fix="first=0.6")
+        raise InputError("first", expected=expected, got=shown(first), fix="first=0.6")
     return start
 
 

@@ -25,8 +25,8 @@ from spdelaw.evaluation.tasks import (
     score_tier,
 )
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import for_training_data, less_response
+from spdelaw.law.prediction import in_parts
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE
 

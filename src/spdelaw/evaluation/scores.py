@@ -207,11 +207,11 @@ def block_bootstrap(n: int, length: int, replicates: int, seed: int) -> Array:
     return (starts[..., None] + np.arange(length)).reshape(replicates, -1)[:, :n]
 
 
-def units_of(n_paths: int, n_times: int) -> Array:
-    """Unit of each path and time, (P, T)."""
+def units_of(n_paths: int, n_times: int, shortest: int = 2) -> Array:
+    """Unit of each path and time, (P, T); stretches of a path have ``shortest`` times at least."""
     if n_paths >= ENOUGH_PATHS:
         return np.broadcast_to(np.arange(n_paths)[:, None], (n_paths, n_times))
-    cuts = max(1, min(STRETCHES, n_times // 2))
+    cuts = max(1, min(STRETCHES, n_times // shortest))
     stretch = np.minimum(np.arange(n_times) * cuts // n_times, cuts - 1)
     return np.arange(n_paths)[:, None] * cuts + stretch
 

@@ -15,9 +15,8 @@ from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import DataError, InputError
 from spdelaw.evaluation.scores import LEVELS, Prediction, ScoreTable, units_of
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import Unread, parts_of
 from spdelaw.law.observations import modes_at, weights_of
-from spdelaw.law.prediction import reconstruct
+from spdelaw.law.prediction import Unread, parts_of, reconstruct
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.statespace.collapse import collapse
 
@@ -102,6 +101,8 @@ TIERS = ("reconstruct", "predict", "forecast", "gaps")
 HELD_OUT = 0.2
 #: Deviations below this share of the size of the data are rounding: the value is certain.
 CERTAIN = 2e-3
+#: Times of a stretch whose errors count as independent of those of others.
+SHORTEST_STRETCH = 10
 
 
 class TierScore(NamedTuple):
@@ -248,7 +249,8 @@ def _tier_tables(
     task = tier_task(values, tier, seed, first, n_times)
     truth = np.where(task.scored, values, np.nan)
     others = rivals(values, task) if rivals is not None and values.shape[1] == n_times else []
-    units = units_of(*values.shape[:2]) if values.shape[1] == n_times else None
+    n_paths, n_rows = values.shape[:2]
+    units = units_of(n_paths, n_rows, SHORTEST_STRETCH) if n_rows == n_times else None
     return path_tables(mean, std, truth, level, scale, others, units)
 
 

@@ -22,10 +22,9 @@ from spdelaw.domains.interval import Interval
 from spdelaw.errors import ConvergenceError, DataError, InputError
 from spdelaw.infer.model import Model
 from spdelaw.infer.pipeline import check_domain, fit
-from spdelaw.infer.semilinear.engine import SemilinearEngine, check_term_names
+from spdelaw.infer.semilinear.engine import Observations, SemilinearEngine, check_term_names
 from spdelaw.infer.semilinear.fits import SemilinearFit
 from spdelaw.infer.semilinear.layout import by_field
-from spdelaw.infer.semilinear.observations import Observations
 from spdelaw.law.law import Law
 from spdelaw.processes.state_noise import STATE_NOISES
 from spdelaw.processes.terms import field_of

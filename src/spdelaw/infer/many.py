@@ -173,7 +173,7 @@ def fit_many(
     directory: str | Path | None = None,
     batch: int = 16,
     executor: Any = None,
-    progress: bool | Callable[..., Any] | None = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
     **settings: Any,
 ) -> dict[Any, Law]:
     """Fit the same model to many data sets, separately.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import checked, numbers, one_of
+from spdelaw.checks import checked, numbers, one_of, shown
 from spdelaw.errors import InputError
 from spdelaw.processes.forcing import Season
 from spdelaw.processes.state_noise import STATE_NOISES
@@ -197,7 +197,7 @@ def _check_fixed_noise(value: Any) -> None:
         expected = f"{words}, a standard deviation, or one per point or value"
         word = {True: "estimate", False: "none"}[value] if isinstance(value, bool) else "auto"
         fix = f"pass observation_noise={word!r}"
-        raise InputError("observation_noise", expected=expected, got=repr(value), fix=fix)
+        raise InputError("observation_noise", expected=expected, got=shown(value), fix=fix)
 
 
 class Decision(NamedTuple):

@@ -36,8 +36,6 @@ ROUNDING_NOISE = 1e-12
 LARGEST_SHARE = 0.95
 #: Steps longer than this many times the median are interruptions.
 INTERRUPTION = 10.0
-#: Rows per block whose Gram matrices are inverted for their mean.
-INVERTED_ROWS = 200
 #: Spread of first states, relative to the energy of their mode, that is rounding.
 SAME_START = 1e-12
 #: Least eigenvalue of a row's Gram matrix, scaled to a unit diagonal, that determines all modes.
@@ -167,28 +165,6 @@ def _gram_sum(block: Block) -> tuple[Array, int]:
     gram = block.diagonal
     times = len(block.paths) if gram.shape[2] == 1 else 1
     return gram.sum((0, 2)) * times, gram.shape[0] * len(block.paths)
-
-
-def unit_errors(collapsed: Collapsed) -> Array:
-    """Mean variance of least-squares coefficients under noise of variance one; (N,).
-
-    The diagonal of ``G^-1``, over rows that determine all modes: gaps couple modes, and then it
-    is larger than the inverse diagonal of G.
-    """
-    rows = np.concatenate(collapsed.map(_inverse_gram_diagonals))
-    return rows.mean(0) if len(rows) else 1.0 / mean_gram(collapsed)
-
-
-def _inverse_gram_diagonals(block: Block) -> Array:
-    """Diagonal of ``G^-1`` of some rows; (rows, N)."""
-    if block.is_diagonal:
-        return np.zeros((0, block.gram.shape[1]))
-    n_patterns = block.gram.shape[-1]
-    good = determined_rows(block)[:, :n_patterns]
-    some = np.argwhere(good)[:: max(1, good.sum() // INVERTED_ROWS)]
-    gram = block.gram[some[:, 0], :, :, some[:, 1]]
-    gram = gram[np.linalg.cond(gram) < 1.0 / np.finfo(float).eps] if len(gram) else gram
-    return np.diagonal(np.linalg.inv(gram), axis1=1, axis2=2)
 
 
 def _increment_sums(c: Array, t: Array) -> Array:

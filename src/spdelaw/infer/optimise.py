@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy
 
-from spdelaw.errors import ConvergenceError, InputError, SpdeLawError
+from spdelaw.errors import ConvergenceError, SpdeLawError
 from spdelaw.infer.model import Decision
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.law.likelihood import Numbers
@@ -99,9 +99,6 @@ def watched(progress: Any) -> Iterator[None]:
     if progress is None or progress is False:
         yield
         return
-    if progress is not True and not callable(progress):
-        expected, fix = "True, False or a function", "progress=True"
-        raise InputError("progress", expected=expected, got=repr(progress), fix=fix)
     token = _CURRENT.set(Watch(_print if progress is True else progress))
     try:
         yield
@@ -489,12 +486,13 @@ def maximise(
 class Counted:
     """An objective that counts its calls, and has no likelihood where it cannot be computed.
 
-    ``most`` is how many calls a search may make; a last curvature may exceed it.
+    ``most`` is how many calls a search may make; a last curvature may exceed it. A search ends
+    where the next step begins: the last point is not computed again.
     """
 
     def __init__(self, objective: Callable[[Array], tuple], most: float = np.inf) -> None:
         self.objective, self.calls, self.watch = objective, 0, current_watch()
-        self.most = most
+        self.most, self.last = most, (objective, np.full(1, np.nan), (np.nan, np.zeros(0)))
         if self.watch is not None:
             self.watch.search()
 
@@ -510,16 +508,20 @@ class Counted:
 
         Minus infinity where a trial step went too far.
         """
+        objective = objective or self.objective
+        if objective == self.last[0] and np.array_equal(x, self.last[1]):
+            return self.last[2]
         self.calls += 1
         with np.errstate(all="ignore"):
             try:
-                value, gradient = (objective or self.objective)(x)[:2]
+                value, gradient = objective(x)[:2]
             except SpdeLawError:
                 raise
             except (ArithmeticError, ValueError):  # LinAlgError is a ValueError
                 return -np.inf, np.full_like(x, np.nan)
         if self.watch is not None:
             self.watch.count(value)
+        self.last = objective, x.copy(), (value, gradient)
         return value, gradient
 
 

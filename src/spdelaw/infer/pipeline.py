@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,7 +208,7 @@ def fit(
     bootstrap: int = 0,
     seed: int = 0,
     executor: Any = None,
-    progress: Any = None,
+    progress: bool | Callable[[Any], Any] | None = None,
     **words: Any,
 ) -> Law:
     """Learn the law of a stochastic PDE from observed fields, as a `spdelaw.Law`.
@@ -258,7 +258,7 @@ def fit(
         model = dataclasses.replace(model, observation_noise=observed.std)
     n_modes = engine.n_modes(n_modes) if isinstance(engine, DynamicsEngine) else n_modes
     with clear_errors(), executor.guard():
-        n, notes = _number_of_modes(n_modes, observed, model, engine.takes_few_points)
+        n, model, notes = _number_of_modes(n_modes, observed, model, engine)
         law = engine.learn(observed, observed.domain, n, model, **run)
     law = law.with_info(observation_noise=VALUE_NOISE) if by_value else law
     describes_mean = not isinstance(law.dynamics, Linear) or "mean" in law.parameters
@@ -513,21 +513,26 @@ def _collect_warnings(observed: Observed, has_mean: bool) -> list[str]:
 
 
 def _number_of_modes(
-    n_modes: Any, observed: Observed, model: Model, few_points: bool
-) -> tuple[int, list[str]]:
-    """Number of modes to report, with notes about it."""
+    n_modes: Any, observed: Observed, model: Model, engine: Engine
+) -> tuple[int, Model, list[str]]:
+    """Number of modes to report, the model beside them, and notes.
+
+    Modes that BIC left out are no nuisance modes: their residual has a memory at each point.
+    """
     domain, notes = observed.domain, list[str]()
     if n_modes == "auto":
-        n_modes, note = choose_modes(observed, model.couples)
+        n_modes, is_enough, note = choose_modes(observed, model.couples)
         notes.append(note)
+        if is_enough and model.nuisance == "auto" and "nuisance" in engine.supports:
+            model = dataclasses.replace(model, nuisance=0)
     n = domain.check_modes(n_modes)
-    _check_size(observed, n, few_points)
+    _check_size(observed, n, engine.takes_few_points)
     # These raise an error for structures that the modes cannot have.
     drift_coordinates(model, domain, n, np.ones(n))
     noise_coordinates(model, n, np.ones(n))
     if model.drift == "normal" and (enough := whole_pairs(domain, n)) > n:
         notes.append(f"a mode lacks its rotation partner and is biased: use n_modes={enough}")
-    return n, notes
+    return n, model, notes
 
 
 def _check_size(observed: Observed, n_modes: int, few_points: bool) -> None:

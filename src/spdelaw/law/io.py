@@ -11,7 +11,7 @@ import xarray as xr
 
 from spdelaw.checks import RENAMED, checked
 from spdelaw.data.io.records import is_record, read_record, write_record
-from spdelaw.data.io.safe_files import reading, refuse_foreign, replace_directory
+from spdelaw.data.io.safe_files import reading, refuse_foreign, replace_directory, resolved
 from spdelaw.data.prepare import Preparation, Prepared
 from spdelaw.domains.registry import from_dict as domain_from_dict
 from spdelaw.errors import FileError
@@ -202,7 +202,7 @@ def _tensor(values: np.ndarray) -> np.ndarray:
 
 def check_replaceable(path: Path) -> None:
     """Raise `FileError` unless the name is free, or that of a law and nothing else."""
-    if not path.absolute().parent.is_dir():
+    if not resolved(path).parent.is_dir():
         expected, fix = "an existing folder", "create the folder first"
         raise FileError(str(path), expected=expected, got=str(path.parent), fix=fix)
     refuse_foreign(path, written_files)

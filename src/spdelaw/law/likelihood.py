@@ -28,7 +28,6 @@ from spdelaw.data.fields import check_values
 from spdelaw.data.observed import Observed
 from spdelaw.data.summary import checksum
 from spdelaw.errors import DataError
-from spdelaw.law.lazy import in_parts, in_paths
 from spdelaw.law.observations import (
     blocks_of,
     subtract_mean_and_forcing,
@@ -36,6 +35,7 @@ from spdelaw.law.observations import (
     weights_of,
     with_initial_state,
 )
+from spdelaw.law.prediction import in_parts, in_paths
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.specification import InitialState
 from spdelaw.statespace.chain import StateSpace

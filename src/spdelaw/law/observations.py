@@ -20,6 +20,7 @@ from spdelaw.law.parameters import coordinate_root
 from spdelaw.law.residuals import same_points
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
+from spdelaw.processes.semilinear import Reacting
 from spdelaw.statespace.chain import StateSpace
 from spdelaw.statespace.collapse import Block, collapse
 from spdelaw.statespace.condense import collapse_pieces
@@ -169,6 +170,8 @@ Array = np.ndarray
 
 #: Paths smoothed at once: covariances of one batch stay in memory together.
 BATCH_PATHS = 64
+#: Members of the ensemble that forecasts a law with nonlinear terms.
+ENSEMBLE = 100
 #: Bytes of their Gram matrices, where each path has gaps of its own.
 BATCH_BYTES = 400e6
 #: Bytes of a table of products of modes.
@@ -227,7 +230,7 @@ def smooth_fields(
     Variances take most of the time; without ``has_variance`` there are none.
     """
     linear = isinstance(space.dynamics, Linear)
-    smooth, draw = (smooth_states, sample_states) if linear else (smooth_block, _sample_states)
+    smooth, draw = (smooth_states, sample_states) if linear else (_smooth_block, _sample_states)
     shape = (len(values), values.shape[1], len(out_basis))
     variance = np.empty(shape if has_variance else 0)
     moments = FieldMoments(np.empty(shape), variance, np.empty((n_samples, *shape)))
@@ -267,6 +270,57 @@ def write_moments(
             variance[others, :, first : first + step] = np.maximum(
                 block_variance, 0.0, out=block_variance
             )
+
+
+class _PairedNormals:
+    """Normal numbers (..., member, path, n) in pairs of opposite sign, which all paths share.
+
+    So a forecast is that of its path alone, and its mean has no error where the drift is linear.
+    """
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(0)
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Numbers of that shape."""
+        z = self.generator.standard_normal((*size[:-3], size[-3] // 2, 1, size[-1]))
+        return np.broadcast_to(np.concatenate([z, -z], axis=-3), size)
+
+
+def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
+    """`smooth_block`, with the moments of an ensemble after the last observation of each path.
+
+    There the Gaussian closure of a nonlinear drift is too narrow: it follows one well of several.
+    A path with a member that diverges keeps the closure.
+    """
+    smoothed = smooth_block(block, space)
+    if not (isinstance(space.dynamics, Reacting) and space.dynamics.is_nonlinear):
+        return smoothed
+    n_paths, n_rows = len(block.paths), len(block.times)
+    clocks = np.broadcast_to(block.times, (n_rows, n_paths))
+    has_values = np.broadcast_to(block.matrices.any((-1, -2)), (n_rows, n_paths))
+    last = n_rows - 1 - has_values[::-1].argmax(0)
+    last[~has_values.any(0)] = 0
+    ends, which = np.unique(np.vstack([last, clocks]), axis=1, return_inverse=True)
+    for k, (first, *clock) in enumerate(ends.T):
+        row, paths = int(first), np.flatnonzero(which.ravel() == k)
+        normals = _PairedNormals()
+        start = np.moveaxis(smoothed.covariance[row][..., paths], -1, 0)
+        z = normals.standard_normal((ENSEMBLE, len(paths), space.n_modes))
+        states = smoothed.mean[row][:, paths].T
+        states = states + np.einsum("pij,mpj->mpi", operators.root(start), z)
+        members = np.empty((n_rows - row - 1, *states.shape))
+        for i, t in enumerate(range(row + 1, n_rows)):
+            dt = float(clock[t] - clock[t - 1])
+            states = space.dynamics.sample(states, float(clock[t - 1]), dt, normals)  # type: ignore[arg-type]
+            members[i] = states
+        kept = np.isfinite(members).all((0, 1, 3))
+        members, at = members[:, :, kept], np.ix_(np.arange(row + 1, n_rows), paths[kept])
+        away = members - members.mean(1, keepdims=True)
+        spread = np.einsum("tmpi,tmpj->tpij", away, away, optimize=True) / (ENSEMBLE - 1)
+        smoothed.mean.swapaxes(1, 2)[at] = members.mean(1)
+        np.moveaxis(smoothed.covariance, -1, 1)[at] = spread
+    return smoothed
 
 
 def _sample_states(

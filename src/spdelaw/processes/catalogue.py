@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from spdelaw.checks import POSITIVE, checked
+from spdelaw.checks import POSITIVE, checked, shown
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.box import Box
 from spdelaw.domains.disk import Disk
@@ -257,7 +257,7 @@ def fields_on(
         if not isinstance(given, Mapping) or set(given) != set(both.names):
             expected = f"one entry for each of {', '.join(both.names)}"
             fix = f"pass {what}={{{', '.join(f'{name!r}: ...' for name in both.names)}}}"
-            raise EquationError(what, expected=expected, got=repr(given), fix=fix)
+            raise EquationError(what, expected=expected, got=shown(given), fix=fix)
     each = [
         SpectralSPDE(domain, n_modes, OperatorFormula(nu=nu[f]), noise=noise[f], initial=initial[f])
         for f in both.names

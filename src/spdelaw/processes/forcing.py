@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spdelaw.checks import is_number, numbers
+from spdelaw.checks import is_number, numbers, shown
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import EquationError
 from spdelaw.processes.operators import decay_means
@@ -243,18 +243,18 @@ class Season:
         for what, least in (("period", 0.0), ("origin", -np.inf)):
             value = getattr(self, what)
             if not is_number(value) or value <= least:
-                raise _bad_season(f"{what} {value!r}")
+                raise _bad_season(f"{what} {shown(value)}")
         object.__setattr__(self, "weights", frozen(self._scaled_weights()))
 
     def _scaled_weights(self) -> Array:
         given = self.weights
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
             if not 2 <= given <= MOST_PARTS:
-                raise _bad_season(f"{given} parts")
+                raise _bad_season(f"{shown(given)} parts")
             return np.ones(int(given))
         w = numbers(given)
         if w.ndim != 1 or not 2 <= len(w) <= MOST_PARTS or not ((w > 0) & (w < np.inf)).all():
-            raise _bad_season(f"weights {given!r}")
+            raise _bad_season(f"weights {shown(given)}")
         mean = w.mean()
         return w if abs(mean - 1.0) < 1e-12 else w / mean  # scaled ones stay as they are
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spdelaw.checks import checked, numbers, one_of
+from spdelaw.checks import checked, numbers, one_of, shown
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.fields import Fields
 from spdelaw.domains.registry import from_dict as domain_from_dict
@@ -83,6 +83,11 @@ class Reacting(Dynamics):
     def n_modes(self) -> int:
         """Number of modes N."""
         return len(self.rates)
+
+    @property
+    def is_nonlinear(self) -> bool:
+        """Whether a term has a product of the field with itself."""
+        return any(sum(powers) > 1 for g in self.reaction.polynomials for powers in g)
 
     @property
     def parameters(self) -> dict[str, Array]:
@@ -511,6 +516,6 @@ def _checked(terms: Any) -> tuple[tuple[str, ...], list[float]]:
         raise EquationError("terms", expected=expected, got=type(terms).__name__, fix=fix)
     values = numbers(list(terms.values()))
     if values.shape != (len(terms),) or not np.isfinite(values).all():
-        got, fix = str(dict(terms)), "pass terms={'u': 1.0}"
+        got, fix = shown(dict(terms)), "pass terms={'u': 1.0}"
         raise EquationError("terms", expected="finite numbers", got=got, fix=fix)
     return check_names(list(terms)), values.tolist()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from spdelaw.checks import checked, is_number, numbers
+from spdelaw.checks import checked, is_number, numbers, shown
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.errors import EquationError
 from spdelaw.processes import operators
@@ -231,7 +231,7 @@ def _finite_array(what: str, given: Any, shape: tuple[int, ...], expected: str, 
     a = numbers(given)
     if a.shape != shape or not np.isfinite(a).all():
         got = f"shape {a.shape}" if a.shape != shape else "values that are not finite"
-        raise EquationError(what, expected=expected, got=got if a.ndim else repr(given), fix=fix)
+        raise EquationError(what, expected=expected, got=got if a.ndim else shown(given), fix=fix)
     return a
 
 
@@ -239,8 +239,9 @@ def _resolve_spectrum(what: str, given: Any, mu: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         v = numbers(given.values(mu) if isinstance(given, AbstractSpectrum) else given)
     if v.shape != mu.shape or not np.isfinite(v).all() or (v < 0).any():
-        is_vector = v.shape == mu.shape
-        got = f"values from {v.min()} to {v.max()}" if is_vector else f"{given!r}, shape {v.shape}"
+        got = f"{shown(given)}, shape {v.shape}"
+        if v.shape == mu.shape:
+            got = f"values from {v.min()} to {v.max()}"
         expected = f"a spectrum, or {len(mu)} finite, non-negative numbers"
         fix = "give one number per mode; lambda_n and q_n enter as -lambda_n and sqrt(q_n)"
         raise EquationError(what, expected=expected, got=got, fix=fix)
@@ -295,7 +296,7 @@ def _pad_modes(what: str, values: Any, n: int) -> Array:
         v = np.full(n, float(v))
     if v.ndim != 1 or v.size > n or not np.isfinite(v).all():
         expected = f"at most {n} finite numbers"
-        got = f"shape {v.shape}" if v.ndim != 1 or v.size > n else repr(values)
+        got = f"shape {v.shape}" if v.ndim != 1 or v.size > n else shown(values)
         fix = "pass one number per mode; fewer are filled up with zeros"
         raise EquationError(what, expected=expected, got=got, fix=fix)
     return np.concatenate([v, np.zeros(n - v.size)])

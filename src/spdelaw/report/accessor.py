@@ -22,10 +22,10 @@ from spdelaw.law.observations import (
     to_user,
 )
 from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.report.figures.draw import figure_as_png, figure_of
 from spdelaw.report.figures.fields import check_path, plot_reconstruction, space_names
 from spdelaw.report.figures.laws import plot_law_energy, plot_operator, plot_spectrum
 from spdelaw.report.figures.predictions import plot_forecast, plot_innovations
-from spdelaw.report.figures.style import figure_as_png, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,8 @@ from spdelaw.errors import InputError
 from spdelaw.evaluation.checks.suite import is_training
 from spdelaw.evaluation.scorecard import Scorecard, evaluate
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import is_record
 from spdelaw.law.observations import less_response, noise_at
+from spdelaw.law.prediction import is_record
 from spdelaw.law.provenance import Provenance
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.spde import SpectralSPDE

@@ -1,15 +1,16 @@
-"""A report from laws and data to one HTML file."""
+"""A report from laws and data to one HTML file: its sections, and the page."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import gzip
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spdelaw.checks import checked, optional
 from spdelaw.data.io.safe_files import replace_file
@@ -17,12 +18,25 @@ from spdelaw.errors import FileError
 from spdelaw.evaluation.forecast_skill import Skill
 from spdelaw.law.law import Law
 from spdelaw.processes.spde import SpectralSPDE
-from spdelaw.report.data import gather
-from spdelaw.report.figures.style import ASSETS
-from spdelaw.report.plots import Figure, Section
-from spdelaw.report.sections.contents import sections_of
-from spdelaw.report.sections.forecasts import document_of
-from spdelaw.report.sections.summary import Answer, summary_text
+from spdelaw.report import tables
+from spdelaw.report.data import ReportData, gather
+from spdelaw.report.figures.charts import Chart
+from spdelaw.report.figures.draw import ASSETS
+from spdelaw.report.figures.laws import spectra_chart
+from spdelaw.report.figures.predictions import skill_chart
+from spdelaw.report.plots import Figure, Section, plotly_figure
+from spdelaw.report.sections import (
+    calibration_charts,
+    document_of,
+    field_chart,
+    history_length,
+    modes_chart,
+    moments_charts,
+    path_forecast_chart,
+    reaction_charts,
+    samples_chart,
+)
+from spdelaw.report.summary import Answer, summary_text, text_of
 
 # ---------- The HTML page: template, style, script and data in one file
 #
@@ -56,6 +70,7 @@ def _asset(name: str) -> str:
     return ASSETS.joinpath(name).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _packed_plotly() -> str:
     from plotly.offline import get_plotlyjs
 
@@ -151,3 +166,87 @@ def write_report(
     with replace_file(target) as new:
         new.write_text(page, encoding="utf-8", errors="replace")
     return target
+
+
+# ---------- Contents of the report: every section with its parts, and which laws have it
+
+
+class Entry(NamedTuple):
+    """A section that a report may have; its text is the block of this name in ``texts.html``.
+
+    Attributes:
+        name, title: anchor and heading.
+        parts: makes charts and tables, in order.
+        applies: whether a report has the section.
+    """
+
+    name: str
+    title: str
+    parts: Callable[[ReportData], list[Any]]
+    applies: Callable[[ReportData], bool] = lambda data: True
+
+
+def of_each_field(make: Callable[[ReportData], Chart]) -> Callable[[ReportData], list[Any]]:
+    """A figure of each field of a law of several; the one figure of others."""
+    return lambda data: [make(one).of_field(one.label) for one in data.each]
+
+
+def _parameters(data: ReportData) -> list[Any]:
+    return [
+        *([spectra_chart(data.laws, data.truth)] if data.is_linear else []),
+        tables.mode_table(data.law),
+        tables.eigenmode_table(data.law),
+        tables.scalar_table(data.law),
+        tables.mode_table(data.law, initial=True),
+    ]
+
+
+def _reaction(data: ReportData) -> list[Any]:
+    law = data.law
+    return [*reaction_charts(data), tables.term_table(law), tables.candidate_table(law)]
+
+
+def _skill(data: ReportData) -> list[Any]:
+    document = data.skill or {}
+    return [skill_chart(document), tables.skill_table(document)]
+
+
+def _calibration(data: ReportData) -> list[Any]:
+    return [*calibration_charts(data), tables.test_table(data), tables.score_table(data)]
+
+
+#: In the order of the page.
+CONTENTS = (
+    Entry("spectra", "What was learned", _parameters),
+    Entry("modes", "Shapes of the leading modes", lambda data: [modes_chart(data)]),
+    Entry("reaction", "Reaction", _reaction,
+          lambda data: bool(getattr(data.law.dynamics, "terms", ()))),
+    Entry("fields", "Fields: observed, reconstructed, difference", of_each_field(field_chart)),
+    Entry("samples", "Data and sample paths", of_each_field(samples_chart)),
+    Entry("forecast", "Forecast and later observations", of_each_field(path_forecast_chart),
+          lambda data: history_length(data) > 0),
+    Entry("skill", "Skill of forecasts", _skill, lambda data: data.skill is not None),
+    Entry("moments", "Variance and energy", moments_charts),
+    Entry("calibration", "Innovations and calibration", _calibration),
+    Entry("engines", "Laws compared", lambda data: [tables.law_table(data)],
+          lambda data: len(data.laws) > 1),
+    Entry("provenance", "Provenance", tables.provenance_tables),
+)  # fmt: skip
+
+
+def _figure(data: ReportData, chart: Chart) -> Figure:
+    """A chart with its caption, the block of its name."""
+    field = f"Field {chart.field}. " if chart.field else ""
+    caption = text_of(data, f"caption_{chart.name}", chart=chart, field=field)
+    return plotly_figure(chart, " ".join(caption))
+
+
+def sections_of(data: ReportData) -> list[Section]:
+    """The sections of a report, in the order of the page."""
+
+    def section(entry: Entry) -> Section:
+        parts = (_figure(data, p) if isinstance(p, Chart) else p for p in entry.parts(data))
+        text = " ".join(text_of(data, entry.name))
+        return Section(entry.name, entry.title, text, tuple(parts))
+
+    return [section(entry) for entry in CONTENTS if entry.applies(data)]

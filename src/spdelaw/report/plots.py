@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import copy
 import dataclasses
+import json
 from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -13,8 +15,6 @@ import xarray as xr
 
 from spdelaw.data.clock import to_dates
 from spdelaw.report.figures.charts import (
-    ONE_SIGN,
-    TWO_SIGNS,
     Band,
     Bars,
     Chart,
@@ -23,6 +23,7 @@ from spdelaw.report.figures.charts import (
     Line,
     Panel,
 )
+from spdelaw.report.figures.draw import ASSETS
 from spdelaw.report.maps import PAGE_WIDTH, Canvas
 
 # ---------- A section of the page: text, tables and figures
@@ -74,21 +75,9 @@ Array = np.ndarray
 
 #: Decades beyond the estimates up to which a logarithmic axis shows their intervals.
 INTERVAL_DECADES = 2.0
-#: ColorBrewer's RdBu from blue to red: distinct with every common form of colour blindness.
-DIVERGING = [
-    [0.0, "#053061"], [0.1, "#2166ac"], [0.2, "#4393c3"], [0.3, "#92c5de"], [0.4, "#d1e5f0"],
-    [0.5, "#f7f7f7"], [0.6, "#fddbc7"], [0.7, "#f4a582"], [0.8, "#d6604d"], [0.9, "#b2182b"],
-    [1.0, "#67001f"],
-]  # fmt: skip
-#: Colour scales by the names that matplotlib has for them.
-SCALES: Any = {
-    TWO_SIGNS: DIVERGING, ONE_SIGN: "Viridis", "cividis": "Cividis",
-    "Blues": [[0.0, "rgba(0, 114, 178, 0)"], [1.0, "rgba(0, 114, 178, 1)"]],
-}  # fmt: skip
-#: Symbols and dashes by the names that matplotlib has for them.
-SYMBOLS = {"o": "circle", "O": "circle-open", "D": "diamond", "s": "square", "^": "triangle-up",
-           "v": "triangle-down", "x": "x", "P": "cross"}  # fmt: skip
-DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+#: The style of plotly figures. Colour scales, symbols and dashes have the names of matplotlib; RdBu
+#: is ColorBrewer's, distinct with every common form of colour blindness.
+STYLE: Any = json.loads(ASSETS.joinpath("plotly.json").read_text(encoding="utf-8"))
 #: Height over width within which a map keeps its true proportions.
 TRUE_PROPORTIONS = (0.2, 3.0)
 #: Shares of the width: between panels with axes of their own, between images, and of a colour bar.
@@ -161,12 +150,8 @@ def packed(values: Array) -> dict[str, str]:
 
 def axis(title: str = "", **settings: Any) -> dict[str, Any]:
     """An axis in the house style."""
-    return {
-        "title": {"text": title, "standoff": 8, "font": {"size": 13}},
-        "tickfont": {"size": 12}, "gridcolor": "@grid", "zeroline": False,
-        "linecolor": "@axis", "showline": True, "ticks": "outside", "tickcolor": "@axis",
-        "ticklen": 4, "automargin": True, **settings,
-    }  # fmt: skip
+    style = STYLE["axis"]
+    return {**style, "title": {**style["title"], "text": title}, **settings}
 
 
 def log_axis(values: Array, ends: Array | None = None, **settings: Any) -> dict[str, Any]:
@@ -193,30 +178,18 @@ def _logarithms(values: Array) -> Array:
 
 def layout(**settings: Any) -> dict[str, Any]:
     """A layout in the house style: transparent background, legend above the figure."""
-    return {
-        "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "@ink"},
-        "margin": {"l": 64, "r": 24, "t": 44, "b": 52},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom",
-                   "bgcolor": "rgba(0,0,0,0)"},
-        "hoverlabel": {"bgcolor": "@card", "bordercolor": "@axis", "font": {"color": "@ink"}},
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@muted", "activecolor": "@ink"},
-        "dragmode": False, **settings,
-    }  # fmt: skip
+    return {**copy.deepcopy(STYLE["layout"]), **settings}
 
 
 def panel_title(text: str, x: float, y: float = 1.0) -> dict[str, Any]:
     """Title of one panel, left-aligned at paper coordinates."""
-    return {
-        "text": text, "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
-        "yanchor": "bottom", "showarrow": False, "font": {"size": 13, "color": "@muted"},
-    }  # fmt: skip
+    return {**STYLE["title"], "text": text, "x": x, "y": y}
 
 
 # ---------- Charts drawn by plotly
 
 
-def plotly_figure(chart: Chart) -> Figure:
+def plotly_figure(chart: Chart, caption: str) -> Figure:
     """A chart as a figure of the page."""
     drawing = _Drawing(chart)
     boxes, height, maps = _place_panels(chart)
@@ -237,7 +210,8 @@ def plotly_figure(chart: Chart) -> Figure:
     page_layout["legend"] |= {"y": legend_at or 1.0}
     controls = [dataclasses.asdict(control) for control in chart.controls]
     moves = {"controls": controls, "maps": maps, **drawing.moves}
-    return Figure(chart.name, chart.caption, drawing.traces, page_layout, inner + top + 52, moves)
+    name = f"{chart.name}-{chart.field}" if chart.field else chart.name
+    return Figure(name, caption, drawing.traces, page_layout, inner + top + 52, moves)
 
 
 def _place_panels(chart: Chart) -> tuple[list[tuple[Panel, Any]], int, tuple[tuple[int, int], ...]]:
@@ -384,11 +358,12 @@ class _Drawing:
                 "type": "data", "symmetric": False, "thickness": 1.4, "width": 3, "color": colour,
                 "array": line.error[1].tolist(), "arrayminus": line.error[0].tolist(),
             }}  # fmt: skip
-        marker = {"color": colour, "size": line.size, "symbol": SYMBOLS.get(line.symbol, "circle")}
+        symbol, dash = STYLE["symbols"].get(line.symbol, "circle"), STYLE["dashes"].get(line.dash)
+        marker = {"color": colour, "size": line.size, "symbol": symbol}
         x = line.x if isinstance(line.x, xr.DataArray) else _positions(line.x)
         y = line.y if isinstance(line.y, xr.DataArray) else packed(np.asarray(line.y))
         self._trace(type="scatter", mode=mode, x=x, y=y, name=line.name, marker=marker,
-                    line={"color": colour, "width": line.width, "dash": DASHES.get(line.dash)},
+                    line={"color": colour, "width": line.width, "dash": dash},
                     **trace, **where)  # fmt: skip
 
     def _band(self, band: Band, where: dict[str, str]) -> None:
@@ -409,7 +384,7 @@ class _Drawing:
                     hovertemplate="%{x:.3g}: %{y:.3g}<extra></extra>")  # fmt: skip
 
     def _contour(self, line: Contour, where: dict[str, str]) -> None:
-        look = {"color": f"@{line.colour}", "width": 2, "dash": DASHES[line.dash]}
+        look = {"color": f"@{line.colour}", "width": 2, "dash": STYLE["dashes"][line.dash]}
         self._trace(type="contour", x=line.x.tolist(), y=line.y.tolist(), z=packed(line.z),
                     contours={"coloring": "none", "start": 0, "end": 0, "size": 1}, line=look,
                     name=line.name, hoverinfo="skip", **where)  # fmt: skip
@@ -425,7 +400,7 @@ class _Drawing:
                "x": right + 0.008, "xanchor": "left", "thickness": 12, "outlinewidth": 0,
                "tickfont": {"size": 11}, "tickformat": ".3~g", "len": up[1] - up[0],
                "y": 0.5 * (up[0] + up[1])}  # fmt: skip
-        look = {"colorscale": SCALES[first.name], "showscale": bool(mark.bar)}
+        look = {"colorscale": STYLE["scales"][first.name], "showscale": bool(mark.bar)}
         look |= {"colorbar": bar} if mark.bar else {}
         z = mark.z if isinstance(mark.z, xr.DataArray) else xr.DataArray(mark.z)
         if canvas is not None and not canvas.is_grid:
@@ -444,7 +419,7 @@ class _Drawing:
                         **look, **where)  # fmt: skip
         if mark.by:
             values = {ends[0]: [s.low for s in scales], ends[1]: [s.high for s in scales],
-                      "colorscale": [SCALES[s.name] for s in scales]}  # fmt: skip
+                      "colorscale": [STYLE["scales"][s.name] for s in scales]}  # fmt: skip
             swap = {"trace": len(self.traces) - 1, "control": mark.by}
             self.moves["swaps"] += [
                 {**swap, "attribute": attribute + k, "values": v} for k, v in values.items()
@@ -473,11 +448,7 @@ class _Drawing:
 
 def ground(n: str) -> dict[str, Any]:
     """Grey background of an image, which shows at missing values."""
-    return {
-        "type": "rect", "xref": f"x{n} domain", "yref": f"y{n} domain",
-        "x0": 0, "x1": 1, "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0},
-        "fillcolor": "@missing",
-    }  # fmt: skip
+    return {**STYLE["ground"], "xref": f"x{n} domain", "yref": f"y{n} domain"}
 
 
 # ---------- Times on an axis: dates where the data have them, numbers elsewhere

@@ -1,6 +1,4 @@
 """The coefficients given the parameters, and the likelihood of what was observed."""
 
-from spdelaw.statespace.chain import StateSpace
-from spdelaw.statespace.statistics import Statistics
-
-__all__ = ["StateSpace", "Statistics"]
+from spdelaw.statespace.chain import StateSpace as StateSpace
+from spdelaw.statespace.statistics import Statistics as Statistics

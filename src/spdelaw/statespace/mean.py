@@ -152,9 +152,11 @@ def _anchored_carry(prior: Prior, anchored: bool) -> Array | None:
 def _information(gram: Array, slope: Array, n_paths: int) -> Array:
     """``sum_t G_t (1 - K_t)`` over paths; (N, N)."""
     left = 1.0 - slope if slope.ndim == 3 else np.eye(slope.shape[1])[..., None] - slope
-    if gram.ndim == 4 and gram.shape[-1] == left.shape[-1]:  # one product for all times
-        information = np.tensordot(gram, left, ((0, 1, 3), (0, 1, 3)))  # G_t is symmetric
-        information = information * (n_paths if gram.shape[-1] == 1 else 1)
+    if gram.ndim == 4 and gram.shape[-1] == left.shape[-1] == 1:  # one product for all times
+        n = gram.shape[1]
+        information = n_paths * (gram.reshape(-1, n).T @ left.reshape(-1, n))  # G_t is symmetric
+    elif gram.ndim == 4 and gram.shape[-1] == left.shape[-1]:
+        information = np.tensordot(gram, left, ((0, 1, 3), (0, 1, 3)))
     else:
         information = operators.as_matrix(over_paths(multiply_grams(gram, left).sum(0), n_paths))
     return 0.5 * (information + information.T)
@@ -332,7 +334,7 @@ def _multiply_stack(stack: Array, matrix: Array) -> Array:
     if stack.ndim == 3:
         return stack * matrix[:, None]
     if stack.shape[-1] == 1:
-        return (stack[..., 0] @ matrix)[..., None]
+        return (stack.reshape(-1, len(matrix)) @ matrix).reshape(stack.shape)
     return np.einsum("tijb,jk->tikb", stack, matrix, optimize=True)
 
 

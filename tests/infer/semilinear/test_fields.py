@@ -6,9 +6,9 @@ from tests.fitted import TERMS, case, fitted
 
 import spdelaw as sl
 from spdelaw.errors import DataError
-from spdelaw.infer.semilinear.fits import fit_transitions
+from spdelaw.infer.semilinear.fits import fit_increments, fit_transitions
+from spdelaw.infer.semilinear.increments import increment_scores
 from spdelaw.infer.semilinear.layout import layout
-from spdelaw.infer.semilinear.one_pass import fit_one_pass
 from spdelaw.statespace.transitions import closure_log_likelihood, closure_scores, transitions
 
 #: Standard errors that an estimate may be off; one in 16,000 is, by chance.
@@ -70,7 +70,7 @@ def test_one_pass_is_the_closure_where_steps_are_short():
     fields = sl.simulate(e, 4, seed=1)
     data = transitions(e.domain.analyse(fields, 6).values, e.times)
     form = layout(e.domain, 6, list(e.terms), fixed={"nu v": 0.0})
-    one, exact = fit_one_pass(form, data), fit_transitions(form, data)
+    one, exact = fit_increments(form, data), fit_transitions(form, data)
     error = np.array(list(exact.standard_errors.values()))
     apart = np.array([one.values[name] - exact.values[name] for name in exact.standard_errors])
     assert np.abs(apart / error).max() < 0.3
@@ -82,6 +82,20 @@ def test_one_pass_is_the_closure_where_steps_are_short():
     most = m * share**2 / 4 + 4.0 * share * np.sqrt(m / 2)
     assert most < 5.0
     assert one.log_likelihood == pytest.approx(exact.log_likelihood, abs=most)
+
+
+def test_finer_steps_are_tried_at_the_estimate():
+    """Where steps were doubled, twice as many have no score left: one Newton step took it."""
+    e = sl.catalogue.fitzhugh_nagumo(3, times=0.6 * np.arange(61))
+    data = transitions(e.domain.analyse(sl.simulate(e, 1, seed=1), 6).values, e.times)
+    form = layout(e.domain, 6, list(e.terms), fixed={"nu v": 0.0})
+    fit = fit_increments(form, data)
+    n, full, free = fit.diagnostics["n_steps"], fit.estimate.full, form.free
+    finer = form.with_steps(2 * n).state_space(full).dynamics
+    score = increment_scores(finer, data, form.directions(full))[1].sum(0)
+    covariance = fit.estimate.covariance[np.ix_(free, free)]
+    assert n > 1
+    assert np.abs(covariance @ score / np.sqrt(np.diag(covariance))).max() < 0.1
 
 
 def test_a_recovery_without_noise_of_its_own():

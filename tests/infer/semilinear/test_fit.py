@@ -9,8 +9,13 @@ import pytest
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, InputError
 from spdelaw.infer.discovery import select
-from spdelaw.infer.semilinear.fits import fit_complete
-from spdelaw.infer.semilinear.scoring import Point, Terms, information_at, invert_information
+from spdelaw.infer.semilinear.fits import (
+    Point,
+    Terms,
+    fit_complete,
+    information_at,
+    invert_information,
+)
 
 #: A true null fails once in 16,000 numbers.
 WITHIN = 4.0

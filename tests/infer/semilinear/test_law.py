@@ -9,7 +9,7 @@ from tests.fitted import case, fitted
 
 import spdelaw as sl
 from spdelaw.errors import ConvergenceError, DataError, IdentifiabilityWarning
-from spdelaw.infer.semilinear.scoring import invert_information
+from spdelaw.infer.semilinear.fits import invert_information
 from spdelaw.processes.semilinear import Reacting
 
 #: A true null fails once in 16,000 numbers.
@@ -103,17 +103,17 @@ def test_forecast_from_a_start_that_is_zero():
 
 
 def test_bands_of_closure_and_of_an_ensemble():
-    """Both ways to forecast from one law: means within 5 standard errors, deviations within 12 %.
+    """Both ways to forecast from one law: means within 5 standard errors, deviations within 35 %.
 
-    Null: 1,000 draws ten steps ahead; a deviation of 1,000 draws is known to 2.3 %.
+    Null: 1,000 draws ten steps ahead; the deviation of 100 members in pairs is known to 10 %.
     """
     data, law = case("reaction").data, fitted("reaction_gaps").law
     ahead = law.forecast(data[:3, :30], data.time.values[[34, 39]], n_samples=1000, seed=0)
     drawn, std = ahead["sample"], ahead["std_field"]
-    z = np.abs(drawn.mean("draw") - ahead["mean"]) / (std / np.sqrt(1000.0))
+    z = np.abs(drawn.mean("draw") - ahead["mean"]) / (std * np.sqrt(1 / 1000 + 1 / 100))
     assert float(z.max()) < 5.0
     ratio = drawn.std("draw") / std
-    assert float(np.abs(ratio - 1.0).max()) < 0.12
+    assert float(np.abs(ratio - 1.0).max()) < 0.35
 
 
 @pytest.mark.parametrize("kind", ["rows", "clocks"])

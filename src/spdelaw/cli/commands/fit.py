@@ -12,15 +12,14 @@ import xarray as xr
 
 import spdelaw.amortized.engine  # noqa: F401  # defines the engine
 from spdelaw.checks import one_of
-from spdelaw.cli.commands.laws import (
-    domain_name,
+from spdelaw.cli.commands.show import (
     fit_facts,
     law_document,
     show_guesses,
     show_law,
     show_notes,
     show_plan,
-    show_terms,
+    show_table,
     with_source,
 )
 from spdelaw.cli.inputs import DataOptions
@@ -40,11 +39,12 @@ from spdelaw.cli.values import refused
 from spdelaw.data.io.files import read, read_dataset
 from spdelaw.data.io.tables import is_table
 from spdelaw.errors import ExecutorError, IdentifiabilityWarning, InputError, MissingExtraError
-from spdelaw.infer.discovery import Discovery, discover
+from spdelaw.infer.discovery import discover
 from spdelaw.infer.engines.registry import engine_names
 from spdelaw.infer.model import MEANS, OBSERVATION_NOISES, Model
 from spdelaw.infer.pipeline import fit
 from spdelaw.processes.forcing import Season
+from spdelaw.report.tables import candidate_table, domain_text, term_table
 
 # ---------- ``spdelaw fit``: learn the law of the fields in a file
 
@@ -132,10 +132,10 @@ def fit_command(
     if std is not None:
         law = law.with_info(data={**law.info["data"], "observation_std": std})
     law.save(target, overwrite=True)  # the option --force was checked before
-    title = f"Law of {file}: {law.n_modes} modes on {domain_name(law.domain)}"
+    title = f"Law of {file}: {law.n_modes} modes on {domain_text(law.domain)}"
     show_law(output, title, law, SHOWN_MODES)
     show_guesses(output, source)
-    facts = fit_facts(law) | {"domain": f"{domain_name(law.domain)} ({chosen.source})"}
+    facts = fit_facts(law) | {"domain": f"{domain_text(law.domain)} ({chosen.source})"}
     if source.preparation is not None and law.info.get("preparation"):
         facts["prepared by"] = "; ".join(law.info["preparation"])
     output.facts("", facts | {"file": str(target), "time": f"{output.seconds:.1f} s"})
@@ -245,9 +245,11 @@ def discover_command(
     law = with_source(discovery.law, data, source.fields)
     if out is not None:
         law.save(out, overwrite=True)
-    _show_discovery(output, discovery)
+    output.line(discovery.sentence)
+    show_table(output, candidate_table(discovery.law))
+    show_table(output, term_table(discovery.law))
     show_guesses(output, source)
-    facts = {"domain": f"{domain_name(law.domain)} ({chosen.source})", "modes": str(law.n_modes)}
+    facts = {"domain": f"{domain_text(law.domain)} ({chosen.source})", "modes": str(law.n_modes)}
     facts |= {} if out is None else {"file": str(out)}
     output.facts("", facts | {"time": f"{output.seconds:.1f} s"})
     show_notes(output, law)
@@ -255,20 +257,6 @@ def discover_command(
         data=str(data.file), file=None if out is None else str(out), domain_from=chosen.reason,
         discovery=discovery.to_dict(), law=law_document(law),
     )  # fmt: skip
-
-
-def _show_discovery(output: Output, discovery: Discovery) -> None:
-    """The sentence, the candidates and the coefficients of the best."""
-    rows = []
-    for row in discovery.to_dict()["candidates"]:
-        log_likelihood = row["log_likelihood"]
-        log_likelihood = "not fitted" if log_likelihood is None else f"{log_likelihood:.2f}"
-        chosen = "" if row["frequency"] is None else f"{100 * row['frequency']:.0f} %"
-        rows.append([row["terms"], log_likelihood, f"{row['bic']:.1f}", chosen])
-    header = ["terms", "log-likelihood", "BIC above the best", "chosen"]
-    output.table(discovery.sentence, header, rows)
-    if discovery.terms:
-        show_terms(output, discovery.law)
 
 
 # ---------- ``--dask``: the executor of a fit to lazy data

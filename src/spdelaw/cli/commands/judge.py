@@ -11,10 +11,15 @@ import xarray as xr
 
 from spdelaw import report
 from spdelaw.cli.commands.fit import model_words
-from spdelaw.cli.commands.laws import with_source
-from spdelaw.cli.domains import check_same_domain, stored_equation
-from spdelaw.cli.inputs import DataOptions, LawAndData, LawsAndData, read_fields
-from spdelaw.cli.messages import in_options
+from spdelaw.cli.commands.show import with_source
+from spdelaw.cli.inputs import (
+    DataOptions,
+    LawAndData,
+    LawsAndData,
+    check_same_domain,
+    read_fields,
+    stored_equation,
+)
 from spdelaw.cli.options import (
     DataFile,
     Forecasts,
@@ -27,7 +32,7 @@ from spdelaw.cli.options import (
     SkillSettings,
     TermOptions,
 )
-from spdelaw.cli.output import Output, SkillTargets, file_size, file_text
+from spdelaw.cli.output import Output, SkillTargets, file_size, file_text, in_options
 from spdelaw.data.io.files import write
 from spdelaw.data.summary import fingerprint
 from spdelaw.errors import IdentifiabilityWarning, InputError

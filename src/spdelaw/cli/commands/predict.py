@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from spdelaw.cli.commands.laws import domain_name, show_guesses, show_plan, with_source
+from spdelaw.cli.commands.show import show_guesses, show_plan, with_source
 from spdelaw.cli.inputs import DataOptions, LawAndData, read_places, shown_time
 from spdelaw.cli.options import (
     DataFile,
@@ -27,11 +28,12 @@ from spdelaw.data.io.files import write
 from spdelaw.data.io.tables import is_table
 from spdelaw.data.observed import Observed
 from spdelaw.errors import DataError, InputError
-from spdelaw.evaluation.gaps.filling import Filled, fill_record
+from spdelaw.evaluation.gap_filling import fill
 from spdelaw.infer.model import Model
 from spdelaw.law.io import load
 from spdelaw.law.law import Law
 from spdelaw.law.observations import next_times
+from spdelaw.report.tables import domain_text
 
 # ---------- ``spdelaw sample``: write new paths of a law
 
@@ -316,33 +318,29 @@ def fill_command(
         raise DataError("data", expected="gaps to fill", got=got, fix=fix)
     check_size(target, 16 * source.fields.size)
     with output.busy(f"filling {file}"):
-        filled_record = fill_record(
-            source.data, chosen.domain, modes, prepare=source.preparation, **model, **settings
-        )
-    write(filled_record.data, target)
+        filled, law = fill(
+            source.data, chosen.domain, modes, prepare=source.preparation, return_law=True,
+            **model, **settings,
+        )  # fmt: skip
+    write(filled, target)
     if save_law is not None:
-        with_source(filled_record.law, data, source.fields).save(save_law)
+        with_source(law, data, source.fields).save(save_law)
     show_guesses(output, source)
-    _show_filled(output, filled_record)
-    candidates = [
-        trial.candidate._asdict()
-        | {key: getattr(trial, key) for key in ("rmse", "crps", "seconds", "note")}
-        | {"residual": trial.residual_kind, "coverage": list(trial.coverage)}
-        for trial in filled_record.trials
-    ]
-    std = filled_record.data["std"].values
+    candidates = _candidates_of(filled)
+    _show_candidates(output, filled["candidate"].values, candidates)
+    std = filled["std"].values
     std = std[np.isfinite(std) & (std > 0)]
     facts = {} if save_law is None else {"law": str(save_law)}
     facts |= {
         "missing before": f"{100 * gaps:.3g} %" + (f", {without_data}" if never else ""),
         "std in gaps": f"{std.min():.3g} to {std.max():.3g}" if std.size else "no gap was filled",
-        "chosen": filled_record.data.attrs["chosen_by"],
-        "domain": domain_name(chosen.domain),
+        "chosen": filled.attrs["chosen_by"],
+        "domain": domain_text(chosen.domain),
     }
     report_written(
-        output, f"{file} filled", filled_record.data, target, facts, data=str(file),
+        output, f"{file} filled", filled, target, facts, data=str(file),
         guesses=source.guesses, candidates=candidates, chosen=candidates[0],
-        chosen_by=filled_record.data.attrs["chosen_by"],
+        chosen_by=filled.attrs["chosen_by"],
     )  # fmt: skip
 
 
@@ -354,13 +352,23 @@ def _count_gaps(fields: xr.DataArray) -> tuple[float, int]:
     return float(gaps.mean()) if gaps.size else 0.0, int((~ever_observed).sum())
 
 
-def _show_filled(output: Output, filled_record: Filled) -> None:
+def _candidates_of(filled: xr.Dataset) -> list[dict[str, Any]]:
+    """What each candidate is, and its scores."""
+    table = {
+        str(name).removeprefix("candidate_").removeprefix("held_out_"): column.values
+        for name, column in filled.data_vars.items()
+        if column.dims[:1] == ("candidate",)
+    }
+    return [{k: values[i] for k, values in table.items()} for i in range(filled.candidate.size)]
+
+
+def _show_candidates(output: Output, names: Any, candidates: list[dict[str, Any]]) -> None:
     """Print the candidates with their scores on held-out values."""
     header = ["candidate", "RMSE", "CRPS", "50 %", "80 %", "95 %", "seconds", ""]
     rows = []
-    for trial in filled_record.trials:
-        scores = [f"{x:.4g}" for x in (trial.rmse, trial.crps)]
-        inside = [f"{100 * c:.0f}" for c in trial.coverage]
-        shown = [*scores, *inside] if np.isfinite(trial.crps) else [""] * 5
-        rows.append([trial.name, *shown, f"{trial.seconds:.1f}", trial.note])
+    for name, one in zip(names, candidates, strict=True):
+        scores = [f"{one[score]:.4g}" for score in ("rmse", "crps")]
+        inside = [f"{100 * share:.0f}" for share in one["coverage"]]
+        shown = [*scores, *inside] if np.isfinite(one["crps"]) else [""] * 5
+        rows.append([name, *shown, f"{one['seconds']:.1f}", one["note"]])
     output.table("Candidates on held-out values, the chosen one first, then by CRPS", header, rows)

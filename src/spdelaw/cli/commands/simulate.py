@@ -153,10 +153,7 @@ def simulate_command(
 
 def _make_equation(name: str, modes: int) -> SpectralSPDE | Semilinear:
     equations: dict[str, Any] = {**EQUATIONS, **SEMILINEAR}
-    if name not in equations:
-        expected = f"one of {', '.join(equations)}"
-        raise EquationError("equation", expected=expected, got=repr(name), fix="choose one of them")
-    return equations[name](n_modes=modes)
+    return equations[one_of("equation", name, tuple(equations), EquationError)](n_modes=modes)
 
 
 def _write_in_batches(

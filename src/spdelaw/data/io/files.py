@@ -24,6 +24,7 @@ from spdelaw.data.io.safe_files import (
     checked_path,
     identity,
     reading,
+    replaced_while_read,
     undisturbed,
 )
 from spdelaw.data.io.tables import (
@@ -353,9 +354,13 @@ def _check_content(fields: xr.DataArray | xr.Dataset) -> xr.DataArray | xr.Datas
 
 @dataclasses.dataclass(frozen=True)
 class _StoredValues:
-    """Values on disk; errors of the libraries that read them name the file."""
+    """Values on disk, refused once the directory is another than the one that was opened.
+
+    Zarr takes a chunk that is not there for missing values.
+    """
 
     source: Path
+    opened: tuple[int, ...] | None
     variable: xr.Variable
 
     shape = property(lambda self: self.variable.shape)
@@ -364,10 +369,13 @@ class _StoredValues:
 
     def __getitem__(self, key: Any) -> Any:
         with reading(self.source):
-            return self.variable[key].values
+            values = self.variable[key].values
+            if identity(self.source) != self.opened:
+                raise replaced_while_read(self.source)
+            return values
 
     def __dask_tokenize__(self) -> Any:
-        return "spdelaw", str(self.source.absolute()), identity(self.source), self.shape
+        return "spdelaw", str(self.source), self.opened, self.shape
 
 
 def _read_variable(
@@ -383,7 +391,7 @@ def _read_variable(
         stored = array.encoding.get("preferred_chunks", {})
         blocks = tuple(stored.get(dim, -1) for dim in array.dims)
         values = optional("dask.array", "lazy fields", "zarr").from_array(
-            _StoredValues(source, array.variable), blocks
+            _StoredValues(source.absolute(), identity(source), array.variable), blocks
         )
         array = array.copy(data=values)
         return _mask_invalid_values(array, raw, str(array.name))

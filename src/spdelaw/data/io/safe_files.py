@@ -90,20 +90,25 @@ def read_together(path: Path, names: Collection[str]) -> list[bytes]:
                 raise
         if before is not None and before == identity(path):
             return contents
-    raise _replaced_while_read(path)
+    raise replaced_while_read(path)
 
 
 def identity(path: Path) -> tuple[int, ...] | None:
-    """Numbers that change when something else takes the name; None while there is nothing."""
+    """Numbers that change when something else takes the name; None while there is nothing.
+
+    They are the same on all machines of a cluster.
+    """
     try:
         status = os.stat(path)
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _replaced_while_read(path: Path) -> FileError:
-    expected, got = "the same content throughout", "a file that was replaced while it was read"
+def replaced_while_read(path: Path) -> FileError:
+    """The error about other content than at the beginning."""
+    got = "a file or directory that was replaced or removed while it was in use"
+    expected = "the same content throughout"
     return FileError(str(path), expected=expected, got=got, fix="read it again")
 
 
@@ -120,7 +125,8 @@ _MAX_NAMED = 3
 
 def resolved(path: str | Path) -> Path:
     """What a name stands for, behind links; `FileError` for a name that no file can have."""
-    with as_file_error(path, (OSError, ValueError)):
+    expected, fix = "a usable name", "check the name, and that the current folder exists"
+    with as_file_error(path, (OSError, ValueError), expected, fix):
         target = Path(os.path.realpath(path))
         target.exists()
     return target
@@ -175,7 +181,10 @@ def _raise(error: OSError) -> None:
 
 @contextmanager
 def as_file_error(
-    path: str | Path, kind: type[Exception] | tuple[type[Exception], ...] = OSError
+    path: str | Path,
+    kind: type[Exception] | tuple[type[Exception], ...] = OSError,
+    expected: str = "a writable folder",
+    fix: str = "check permissions and free space of the folder; an existing file is unchanged",
 ) -> Iterator[None]:
     """Errors of the system, or of a library that writes, as `FileError`."""
     try:
@@ -184,8 +193,6 @@ def as_file_error(
         raise
     except kind as error:  # disk full, quota, refused names: all end here
         got = getattr(error, "strerror", None) or f"{type(error).__name__}: {_first_line(error)}"
-        fix = "check permissions and free space of the folder; an existing file is unchanged"
-        expected = "a writable folder"
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
 
 
@@ -450,7 +457,7 @@ def undisturbed(path: Path) -> Iterator[None]:
     before = identity(path) if path.is_dir() else None
     yield
     if before is not None and before != identity(path):
-        raise _replaced_while_read(path)
+        raise replaced_while_read(path)
 
 
 @contextmanager
@@ -467,6 +474,9 @@ def reading(
     except FileNotFoundError as error:
         got, fix = "none of this name", f"check the name; the folder is {path.absolute().parent}"
         raise FileError(str(path), expected=expected, got=got, fix=fix) from error
+    except NotADirectoryError as error:
+        fix = "pass the name of the directory"
+        raise FileError(str(path), expected=expected, got="a file", fix=fix) from error
     except MemoryError as error:
         raise too_large(path, _first_line(error)) from error
     except Exception as error:  # damaged files make the libraries raise almost anything

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
-from spdelaw.checks import checked
+from spdelaw.checks import checked, shown
 from spdelaw.data.clock import to_dates
 from spdelaw.data.io.safe_files import check_memory, replace_file, resolved
 from spdelaw.data.layout import LABEL, PATH, POINT, TIME
@@ -59,9 +59,8 @@ def times_of(column: pd.Series) -> np.ndarray:
         if wrong.any():
             dates = _read_one_way(column, column.astype(str).where(column.notna()), DATE_FORMATS)
         if dates is None:
-            at = int(np.argmax(wrong))
             expected = "dates such as 1990-01-31, or numbers"
-            got = f"{column.iloc[at]!r} in row {at + 1}, and {int(wrong.sum()) - 1} more"
+            got = _first_wrong(column, wrong)
             fix = f"frame[{column.name!r}] = pandas.to_datetime(frame[{column.name!r}], format=...)"
             raise DataError(f"column '{column.name}'", expected=expected, got=got, fix=fix)
     if getattr(dates.dt, "tz", None) is not None:
@@ -581,6 +580,11 @@ def arranged(frame: pd.DataFrame, columns: Columns) -> xr.DataArray:
     return array.sortby("x") if dim == "x" else array
 
 
+def _first_wrong(column: pd.Series, wrong: np.ndarray) -> str:
+    at, more = int(np.argmax(wrong)), int(wrong.sum()) - 1
+    return f"{shown(column.iloc[at])} in row {at + 1}" + (f", and {more} more" if more else "")
+
+
 def numeric_values(column: pd.Series) -> np.ndarray:
     """A column as numbers, NaN where it is empty."""
     if column.dtype == object:  # pandas fails on integers beyond the largest float
@@ -589,11 +593,10 @@ def numeric_values(column: pd.Series) -> np.ndarray:
     numbers, name = pd.to_numeric(column, errors="coerce"), column.name
     wrong = (numbers.isna() & column.notna() | numbers.isin([np.inf, -np.inf])).to_numpy()
     if wrong.any():
-        first = int(np.argmax(wrong))
         raise DataError(
             f"column '{name}'",
             expected="finite numbers, or empty cells",
-            got=f"{column.iloc[first]!r} in row {first + 1}, and {int(wrong.sum()) - 1} more",
+            got=_first_wrong(column, wrong),
             fix=(
                 f"leave missing values empty; in pandas frame[{name!r}] = "
                 f"pandas.to_numeric(frame[{name!r}], errors='coerce')"

@@ -13,7 +13,6 @@ from spdelaw.data.observed import Observed
 from spdelaw.infer.assemble import ROUNDING_VARIANCE
 from spdelaw.infer.engines.design import principal_components
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import (
     blocks_of,
     modes_at,
@@ -22,6 +21,7 @@ from spdelaw.law.observations import (
     with_initial_state,
 )
 from spdelaw.law.parameters import coordinate_root
+from spdelaw.law.prediction import in_parts
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.statespace.chain import StateSpace

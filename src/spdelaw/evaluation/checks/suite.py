@@ -26,7 +26,7 @@ from spdelaw.evaluation.checks.errors import Errors, Uncertainty, one_step_error
 from spdelaw.evaluation.checks.outside import outliers, outside, spoilt_by
 from spdelaw.evaluation.checks.over_time import changes, periods_of, season
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import in_parts
+from spdelaw.law.prediction import in_parts
 from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting

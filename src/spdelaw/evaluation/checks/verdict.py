@@ -29,8 +29,8 @@ from spdelaw.evaluation.checks.over_time import DAYS, YEAR
 from spdelaw.evaluation.checks.suite import Suite, is_training, suite_of
 from spdelaw.infer.pipeline import fit
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import in_parts
 from spdelaw.law.observations import subtract_mean_and_forcing
+from spdelaw.law.prediction import in_parts
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.state_noise import STATE_NOISES

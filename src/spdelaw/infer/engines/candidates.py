@@ -193,10 +193,15 @@ def _residual(
     values: Array, times: Array, phi: Array, products: Products | None = None
 ) -> tuple[Array, float]:
     collapsed = collapse(values, times, phi, None, products)
+    return _outside(values, collapsed, phi), collapsed.misfit
+
+
+def _outside(values: Array, collapsed: Collapsed, phi: Array) -> Array:
+    """What least squares leaves of the values outside the modes."""
     estimate = np.empty((len(values), values.shape[1], phi.shape[1]))
     for block in collapsed.blocks:
         estimate[block.paths] = block.estimate.transpose(2, 0, 1)
-    return values - estimate @ phi.T, collapsed.misfit
+    return values - estimate @ phi.T
 
 
 def _share_of_mean(residual: Array) -> float:
@@ -216,8 +221,10 @@ def _lag_one(residual: Array) -> float:
 
 # ---------- Number of modes by the least Bayesian information criterion
 #
-# Every candidate explains all observed values, with white noise for its residual, so the criteria
-# compare like with like: ``BIC = -2 log p + k log(number of rows)``.
+# Every candidate explains all observed values, so the criteria compare like with like:
+# ``BIC = -2 log p + k log(number of rows)``. As in the law that is fitted at last, the residual of
+# each point has a variance and a correlation of its own: what single sensors remember needs no
+# modes.
 
 
 #: Coordinates of a law by group.
@@ -231,12 +238,14 @@ MOST_GAPPY, MOST_COUPLED, ROWS_PER_COUPLING = 20, 12, 10
 TIMES_GAPPY = 400
 #: Share of a mode, relative to the largest, that those before it do not hold: less is none.
 DEPENDENT_SHARE = 1e-10
+#: Largest correlation of a residual from one time to the next.
+MOST_CORRELATION = 0.999
 #: Energy beyond the modes, relative to the field's, that counts as none.
 NO_RESIDUAL = 1e-16
 
 
-def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
-    """Number of modes by BIC on some paths, and a sentence for the user.
+def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, bool, str]:
+    """Number of modes by BIC on some paths, whether no more are needed, and a sentence.
 
     Args:
         observed: the data.
@@ -265,13 +274,13 @@ def choose_modes(observed: Observed, couples: bool = False) -> tuple[int, str]:
 
     for n in range(1, most + 1):
         if collapsed(n).misfit <= NO_RESIDUAL * energy and _hold_all(observed, n):
-            return n, f"{n} modes chosen: they represent the fields to rounding errors"
+            return n, True, f"{n} modes chosen: they represent the fields to rounding errors"
     laws: dict[int, Parameters] = {}
-    best = likeliest_total(lambda n: -_bic_of(observed, collapsed(n), laws), 1, most)
-    sentence = f"{best} modes chosen by BIC on {len(values)} paths among 1 to {most}"
-    if best == most:
-        sentence += "; BIC would select more"
-    return best, sentence
+    best = likeliest_total(lambda n: -_bic_of(observed, values, collapsed(n), laws), 1, most)
+    paths = "1 path" if len(values) == 1 else f"{len(values)} paths"
+    sentence = f"{best} modes chosen by BIC on {paths} among 1 to {most}"
+    more = "; BIC would select more" if best == most else ""
+    return best, not more, sentence + more
 
 
 def _spread_paths(observed: Observed, n_paths: int) -> tuple[Array, Array]:
@@ -312,7 +321,9 @@ def _n_distinguishable(basis: Array) -> int:
     return int(alike.argmax()) if alike.any() else len(diagonal)
 
 
-def _bic_of(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters]) -> float:
+def _bic_of(
+    observed: Observed, values: Array, collapsed: Collapsed, laws: dict[int, Parameters]
+) -> float:
     """BIC of the collapsed modes; stores their law in ``laws``."""
     n = collapsed.n_modes
     n_rows = collapsed.n_paths * len(collapsed.blocks[0].times)
@@ -329,7 +340,35 @@ def _bic_of(observed: Observed, collapsed: Collapsed, laws: dict[int, Parameters
     except ConvergenceError:
         return np.inf
     laws[n] = {name: fitted.full[where] for name, where in free.slices.items()}
-    return -2.0 * fitted.log_likelihood + fitted.n_free * np.log(n_rows)
+    noise = float(fitted.state_space.observation_variance)
+    gain = _gain_of_memory(values, collapsed, observed.basis(n), noise)
+    return -2.0 * (fitted.log_likelihood + gain) + fitted.n_free * np.log(n_rows)
+
+
+def _gain_of_memory(values: Array, collapsed: Collapsed, phi: Array, noise: float) -> float:
+    """Log-likelihood that a variance and a lag-one correlation per point add to white noise.
+
+    With ``d_j`` degrees of freedom of the residual at point j, of variance ``s_j`` and correlation
+    ``rho_j``,
+
+        RSS / (2 r) + sum_j d_j [log r - log s_j (1 - rho_j^2) - 1] / 2.
+    """
+    outside = _outside(values, collapsed, phi)
+    is_observed = ~np.isnan(outside)
+    outside = np.where(is_observed, outside, 0.0)
+    n_observed = is_observed.sum((0, 1))
+    free = n_observed * np.maximum(1.0 - (np.linalg.qr(phi)[0] ** 2).sum(1), 0.0)
+    power = (outside**2).sum((0, 1))
+    counts = (free > DEPENDENT_SHARE * n_observed) & (power > 0)
+    total = float(collapsed.n_values - collapsed.n_states)
+    if total < 1.0 or not counts.any():
+        return 0.0
+    free, power = free[counts] * total / free[counts].sum(), power[counts]
+    products = (outside[:, 1:] * outside[:, :-1])[..., counts].sum((0, 1))
+    rho = np.clip(products / power, -MOST_CORRELATION, MOST_CORRELATION)
+    variances = power / free * (1.0 - rho**2)
+    fitted = (free * (np.log(noise / variances) - 1.0)).sum()
+    return float(0.5 * (collapsed.misfit / noise + fitted))
 
 
 def _warm_start(free: Parametrisation, start: Array, laws: dict[int, Parameters]) -> Array:

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from spdelaw.chaos.higher_order import truncation_floor
-from spdelaw.chaos.laplace import chaos_equation, expand_equation
+from spdelaw.chaos.nonlinear import chaos_equation, expand_equation, growth_between_wells
 from spdelaw.chaos.posterior import ChaosModel, evaluate_chaos, project_on_decoder
-from spdelaw.chaos.products import growth_between_wells
 from spdelaw.checks import checked, one_of, whole
 from spdelaw.data.observed import Observed
 from spdelaw.domains.base import AbstractDomain

@@ -23,14 +23,14 @@ from spdelaw.infer.objective import (
 )
 from spdelaw.infer.optimise import watched
 from spdelaw.infer.parameters import AbstractCoordinates, DynamicsParametrisation, Single
-from spdelaw.infer.semilinear.engine import filter_density
-from spdelaw.infer.semilinear.fits import FilterLikelihood
-from spdelaw.infer.semilinear.observations import (
+from spdelaw.infer.semilinear.engine import (
     PartlyObserved,
+    filter_density,
     partly_observed_of,
     record_of,
 )
-from spdelaw.infer.semilinear.starts import noise_guess, rough_states
+from spdelaw.infer.semilinear.fits import FilterLikelihood
+from spdelaw.infer.semilinear.layout import noise_guess, rough_states
 from spdelaw.law.law import Law
 from spdelaw.law.likelihood import density_entries
 from spdelaw.processes.linear import Dynamics
@@ -115,7 +115,7 @@ class DynamicsEngine(Engine):
         observations = dataclasses.replace(observations, route=ROUTE)
         fit = record_of(observations, maximum, observations.notes(), clock, engine=self.name)
         law = assemble(fit, observed, model, run["level"])
-        return law.with_info(**density_entries(*filter_density(law, observations), observed))
+        return law.with_info(**density_entries(*filter_density(law, observed), observed))
 
 
 def log_posterior_of(

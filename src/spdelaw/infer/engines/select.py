@@ -15,6 +15,7 @@ from spdelaw.infer.objective import Objective, estimate
 from spdelaw.infer.optimise import Estimate
 from spdelaw.infer.parameters import Parametrisation
 from spdelaw.processes import operators
+from spdelaw.processes.linear import Linear
 
 # A process that returns to a mean which is not zero looks like a slow one that returns to zero: a
 # test that starts from the law without a mean lets a slow mode explain the mean away. So the quick
@@ -30,6 +31,8 @@ Array = np.ndarray
 
 #: Largest absolute z-value of the means of all modes up to which a law has none.
 LARGEST_MEAN_Z = 1.6
+#: Degrees of freedom that are none.
+LEAST_DEGREES = 0.1
 #: Rounds of a quick fit, and change of the mean, in its standard errors, that ends them; the
 #: farthest mean from that of the data, in their deviations: beyond it is a trend.
 MEAN_ROUNDS, SETTLED_MEAN, FARTHEST_MEAN = 3, 0.5, 10.0
@@ -75,7 +78,7 @@ def _fit(build_objective: BuildObjective[P], model: Model, drops: bool) -> tuple
         revised, quick, given = _quick_fit(revised)
     mean, problem, start = Decision("zero", {}), revised, quick.full
     if problem.has_mean:
-        mean = _decide_mean(given[0] + problem.centre, given[1], drops)
+        mean = _decide_mean(given[0] + problem.centre, given[1], drops, quick.state_space.linear)
     if problem.initial_is_open:
         problem, start = _with_initial_state(build_objective, model, problem, quick)
     if problem.has_mean and mean.answer == "zero":
@@ -105,10 +108,22 @@ def _quick_fit(problem: P) -> tuple[P, Estimate, tuple[Array, ...]]:
     return problem, quick, given
 
 
-def _decide_mean(mean: Array, covariance: Array, drops: bool) -> Decision:
-    """Whether the law has a mean: its largest ``|m_n| / std(m_n)``, given the other parameters."""
+def _decide_mean(mean: Array, covariance: Array, drops: bool, linear: Linear) -> Decision:
+    """Whether the law has a mean: its largest ``|m_n| / std(m_n)``, given the other parameters.
+
+    With ``nu_n = Var c_n / Var m_n = lambda_n T / 2`` independent states, a rate that is estimated
+    together with a mean is too large by ``4 / T`` (Tang and Chen 2009), and the error of the mean
+    too small by ``1 - 2 / nu_n``. The ratio has Student's distribution of ``nu_n - 2`` degrees of
+    freedom; it counts as the normal one that is as unlikely.
+    """
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    z = float(np.nan_to_num(np.abs(mean)[error > 0] / error[error > 0]).max(initial=0.0))
+    stationary = operators.stationary_covariance(linear.drift, linear.noise)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        nu = operators.diagonal(stationary) / error**2
+        ratio = np.abs(mean) / error * np.maximum(1.0 - 2.0 / nu, 0.0)
+        tail = scipy.special.stdtr(np.maximum(nu - 2.0, LEAST_DEGREES), -ratio)
+        each = np.where(tail > 0.0, -scipy.special.ndtri(tail), ratio)  # where it has digits
+    z = float(np.nan_to_num(each).max(initial=0.0))
     keeps = z >= LARGEST_MEAN_Z or not drops
     compared = {"largest_z_of_mean": z, "mean_from_z": LARGEST_MEAN_Z}
     return Decision("constant" if keeps else "zero", compared)

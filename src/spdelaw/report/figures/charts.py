@@ -179,12 +179,21 @@ class Control:
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """Panels in rows, with a name, a caption for the page and the controls that move it."""
+    """Panels in rows, and the controls that move them on the page.
+
+    Attributes:
+        name: by which the page has a caption.
+        rows: of panels.
+        controls: sliders and lists.
+        note: about what the chart leaves out, such as points.
+        field: name of one field of several.
+    """
 
     name: str
-    caption: str
     rows: Sequence[Sequence[Panel]]
     controls: tuple[Control, ...] = ()
+    note: str = ""
+    field: str = ""
 
     @property
     def start(self) -> dict[str, int]:
@@ -192,11 +201,8 @@ class Chart:
         return {control.name: control.start for control in self.controls}
 
     def of_field(self, name: str) -> Chart:
-        """The chart of one of several fields, by its name; the same without a name."""
-        if not name:
-            return self
-        caption = f"Field {name}. {self.caption}"
-        return dataclasses.replace(self, name=f"{self.name}-{name}", caption=caption)
+        """The chart of one of several fields, by its name; without a name the same."""
+        return dataclasses.replace(self, field=name)
 
 
 def thinned(n: int, most: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,7 @@ from spdelaw.report.figures.charts import (
     symmetric_scale,
     thinned,
 )
-from spdelaw.report.figures.draw import draw
-from spdelaw.report.figures.style import as_paths
+from spdelaw.report.figures.draw import as_paths, draw
 from spdelaw.report.maps import Canvas, canvas_of, is_geographic
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Shown:
             fix = f"choose a slice first: fields.sel({names[-1]}=0, method='nearest')"
             raise DataError("fields", expected=expected, got=f"{len(names)}: {names}", fix=fix)
 
-    @property
+    @functools.cached_property
     def space(self) -> Array | Canvas:
         """Points on a line, or the canvas of a map."""
         names = space_names(self.fields)
@@ -208,8 +208,6 @@ def plot_fields(
         ['path 0', 'path 1']
     """
     fields = as_paths(fields)
-    if n_paths < 1:
-        raise InputError("n_paths", expected="at least 1", got=str(n_paths), fix="n_paths=3")
     if not np.isfinite(fields[:n_paths]).any():
         fix = "check the file, or select other paths"
         raise DataError("fields", expected="at least one value to draw", got="NaN only", fix=fix)
@@ -226,7 +224,7 @@ def plot_fields(
         row = [shown.panel(values, colours, title=title, x=right, shared=i > 0,
                            y="" if i else up, bar=label if title == last else False)
                for i, (title, values) in enumerate(drawn.items())]  # fmt: skip
-        return draw(Chart("paths", "", (row,)), (1.0 + 1.75 * len(row), 2.4))
+        return draw(Chart("paths", (row,)), (1.0 + 1.75 * len(row), 2.4))
     at = thinned(fields.sizes["time"], MAP_TIMES)
     when = [time_text(t) for t in fields["time"].values[at]]
     rows = [
@@ -238,7 +236,7 @@ def plot_fields(
         for title, values in drawn.items()
     ]  # fmt: skip
     height = max(1.1, 0.3 + 1.2 * float(np.clip(shown.space.shape, 0.3, 1.5)))  # of a row
-    return draw(Chart("paths", "", rows), (1.0 + 1.6 * len(at), 0.4 + height * len(rows)))
+    return draw(Chart("paths", rows), (1.0 + 1.6 * len(at), 0.4 + height * len(rows)))
 
 
 # ---------- One path: observed, reconstructed, and its standard deviation
@@ -292,7 +290,7 @@ def plot_reconstruction(
         shown.panel(std, Colours("cividis", 0.0, float(std.max()) or 1.0), bar=True,
                     title="standard deviation", **more),
     )  # fmt: skip
-    return draw(Chart("reconstruction", "", (row,)), size)
+    return draw(Chart("reconstruction", (row,)), size)
 
 
 # ---------- The first modes of a domain
@@ -323,10 +321,6 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID
         >>> [ax.get_title("left") for ax in figure.axes[:3]]
         ['1: 5.78', '2: 14.7', '3: 14.7']
     """
-    if not isinstance(domain, AbstractDomain):
-        raise InputError(
-            "domain", expected="a domain", got=type(domain).__name__, fix="pass sl.Disk()"
-        )
     n = domain.check_modes(domain.available(n_modes))
     places = domain.places(domain.grid(n_points))
     modes, mu = domain.eigenfunctions(places.points, n), domain.eigenvalues(n)
@@ -345,4 +339,4 @@ def plot_modes(domain: AbstractDomain, n_modes: int = 6, *, n_points: int = GRID
     rows = [panels[i : i + MODE_COLUMNS] for i in range(0, n, MODE_COLUMNS)]
     shape = 0.9 if canvas is None else float(np.clip(canvas.shape, 0.3, 1.5))
     size = 1.35 * len(rows[0]) + 0.4, (0.5 + 1.05 * shape) * len(rows)
-    return draw(Chart("modes", "", rows), size)
+    return draw(Chart("modes", rows), size)

@@ -1,12 +1,13 @@
-"""Figures of laws: spectra with intervals, drift and noise matrices, ratios to the truth."""
+"""Figures of laws: spectra with intervals, drift and noise matrices, ratios, the reaction."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 
 from spdelaw.checks import checked
 from spdelaw.errors import InputError
@@ -15,11 +16,15 @@ from spdelaw.processes import operators
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.spde import SpectralSPDE
+from spdelaw.processes.terms import term_values
 from spdelaw.report.figures.charts import (
     LAW_LOOKS,
     Z95,
     Band,
+    Bars,
     Chart,
+    Colours,
+    Contour,
     Image,
     Line,
     Panel,
@@ -27,8 +32,7 @@ from spdelaw.report.figures.charts import (
     error_bars,
     symmetric_scale,
 )
-from spdelaw.report.figures.draw import draw
-from spdelaw.report.figures.style import COLUMN
+from spdelaw.report.figures.draw import COLUMN, draw
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,14 +120,7 @@ def spectra_chart(laws: Mapping[str, Law], truth: SpectralSPDE | None = None) ->
         )
         reach = max([3.5, *(1.1 * np.nanmax(np.abs(e.y), initial=0.0) for e in errors[1:])])
         below.append(Panel(errors, y="z-score", y_range=(-reach, reach), height=110, **bottom))
-    caption = (
-        f"Eigenvalues and noise variances with {level:g} % intervals, on logarithmic axes. A "
-        "missing bar means that the data do not determine the parameter."
-    )
-    caption += " Below: error in standard errors; 95 % of them should lie in the grey band." * (
-        truth is not None
-    )
-    return Chart("spectra", caption, (above,) if truth is None else (above, below))
+    return Chart("spectra", (above,) if truth is None else (above, below))
 
 
 def _standard_errors(values: Array, true: Array) -> Array:
@@ -168,12 +165,10 @@ def plot_spectrum(law: Law, truth: SpectralSPDE | Law | None = None) -> Figure:
 def _equation(law: Law, truth: SpectralSPDE | Law) -> SpectralSPDE:
     """The true equation, or `InputError` where it has too few modes."""
     equation = truth.equation if isinstance(truth, Law) else truth
-    if not isinstance(equation, SpectralSPDE) or equation.n_modes < law.n_modes:
-        raise InputError(
-            "truth", expected=f"an equation of at least {law.n_modes} modes",
-            got=f"{equation.n_modes} modes" if isinstance(equation, SpectralSPDE)
-            else type(truth).__name__, fix="pass sl.catalogue.heat(n_modes=50)",
-        )  # fmt: skip
+    if equation.n_modes < law.n_modes:
+        expected, got = f"an equation of at least {law.n_modes} modes", f"{equation.n_modes} modes"
+        fix = "pass sl.catalogue.heat(n_modes=50)"
+        raise InputError("truth", expected=expected, got=got, fix=fix)
     return equation
 
 
@@ -205,7 +200,7 @@ def plot_ratios(laws: Mapping[str, Law], truth: SpectralSPDE) -> Figure:
             colour, symbol = LAW_LOOKS[i]
             marks.append(Line(x, values[:, 0], label, colour, "", symbol, error=error_bars(values)))
         panels.append(Panel(marks, x="mode n", y=y, log=True, whole=True))
-    return draw(Chart("ratios", "", (panels,)), (1.75 * COLUMN, 0.7 * COLUMN))
+    return draw(Chart("ratios", (panels,)), (1.75 * COLUMN, 0.7 * COLUMN))
 
 
 # ---------- The energy of each mode under a law
@@ -227,7 +222,7 @@ def plot_law_energy(law: Law, time: float | None = None) -> Figure:
     energy = _energy(law, at)[: law.n_modes]
     line = Line(np.arange(1, law.n_modes + 1), energy, symbol="o")
     panel = Panel((line,), x="mode n", y=f"energy E cₙ² at t = {at:g}", log=True, whole=True)
-    return draw(Chart("energy", "", ((panel,),)))
+    return draw(Chart("energy", ((panel,),)))
 
 
 def _energy(law: Law, at: float) -> Array:
@@ -280,7 +275,7 @@ def plot_operator(law: Law, truth: SpectralSPDE | None = None) -> Figure:
     marks.append(Line(x[:, 0], y[:, 0], label, "law", "", "o", error=error_bars(y),
                       x_error=error_bars(x)))  # fmt: skip
     panels.append(Panel(marks, "eigenvalues of the drift", "decay rate", "frequency [rad/time]"))
-    return draw(Chart("operator", "", (panels,)), (2.5 * COLUMN, 0.72 * COLUMN))
+    return draw(Chart("operator", (panels,)), (2.5 * COLUMN, 0.72 * COLUMN))
 
 
 def _matrix_panel(law: Law, matrix: Array, name: str, x: str, y: str) -> Panel:
@@ -293,3 +288,66 @@ def _matrix_panel(law: Law, matrix: Array, name: str, x: str, y: str) -> Panel:
         marks.append(Line(mode[columns], mode[rows], "", "ink", "", "o", size=3))
     ends = len(matrix) + 0.5, 0.5
     return Panel(marks, name.replace("_", " "), x, y, whole=True, y_range=ends, x_range=ends[::-1])
+
+
+# ---------- The reaction of a semilinear law with its band, and the phase plane of two fields
+
+
+#: Points of the curve, and bars of the histogram below it.
+POINTS, BARS = 121, 40
+#: Quantiles of the data between which the curve is drawn.
+CURVE_QUANTILES = (0.002, 0.998)
+
+
+def reaction_curve(law: Law, table: Array, u: Array) -> tuple[Array, Array]:
+    """``f(u) = sum_t theta_t g_t(u) - kappa u`` and its standard deviation.
+
+    ``table`` has the values ``g_t(u)`` of the terms, (n_terms, n). The standard deviation is
+    ``(g' Cov(theta) g)^(1/2)``.
+    """
+    kappa = float(law.info.get("estimates", {}).get("kappa", 0.0))
+    n = len(table)
+    covariance = np.asarray(law.info.get("term_covariance", np.zeros((n, n))), float)
+    variance = np.einsum("tu,ts,su->u", table, covariance.reshape(n, n), table)
+    values = law.dynamics.parameters["coefficient"] @ table - kappa * u
+    return values, np.sqrt(np.maximum(variance, 0.0))
+
+
+def reaction_chart(law: Law, data: Array, quantity: str, terms: Callable[[Array], Array]) -> Chart:
+    """Curve over the values of the data, whose terms ``terms(u)`` gives, and their histogram."""
+    observed = data[np.isfinite(data)]
+    low, high = np.quantile(observed, CURVE_QUANTILES)
+    u = np.linspace(low, high, POINTS)
+    f, std = reaction_curve(law, terms(u), u)
+    level = float(law.parameters.attrs["interval_level"])
+    reach = float(scipy.special.ndtri(0.5 + 0.5 * level)) * std
+    count, edges = np.histogram(observed, BARS, (low, high))
+    marks = (
+        Band(u, f - reach, f + reach, f"{100 * level:g} % band"),
+        Line(u, f, "reaction"),
+        Line(u[[0, -1]], [0, 0], "", "muted", "--", width=1.2),
+    )
+    bars = Bars(0.5 * (edges[1:] + edges[:-1]), count / count.sum())
+    rows = (
+        (Panel(marks, y="reaction", height=280, x_range=(low, high)),),
+        (Panel((bars,), x=quantity, y="share of data", height=90, x_range=(low, high)),),
+    )
+    return Chart("reaction", rows)
+
+
+def phase_plane_chart(dynamics: Reacting, values: Mapping[str, Array]) -> Chart:
+    """Histogram of pairs of values of two fields, and the nullcline of each field."""
+    names = tuple(values)
+    there = np.isfinite([values[name] for name in names]).all(0)
+    u, v = (values[name][there] for name in names)
+    ends = [np.quantile(one, CURVE_QUANTILES) for one in (u, v)]
+    count, *edges = np.histogram2d(u, v, BARS, ends)
+    share = count / count.sum()
+    fine_u, fine_v = (np.linspace(low, high, POINTS) for low, high in ends)
+    mesh = dict(zip(names, np.meshgrid(fine_u, fine_v), strict=True))
+    x, y = (0.5 * (e[1:] + e[:-1]) for e in edges)
+    marks: list[Any] = [Image(x, y, share, Colours("Blues", 0.0, float(share.max())))]
+    for name, colour, dash in zip(names, ("law", "second"), ("-", "--"), strict=True):
+        drift = np.tensordot(dynamics.coefficients, term_values(dynamics.terms, mesh, name), 1)
+        marks.append(Contour(fine_u, fine_v, drift, f"nullcline of {name}", colour, dash))
+    return Chart("plane", ((Panel(marks, x=names[0], y=names[1], height=340),),))

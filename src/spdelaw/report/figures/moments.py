@@ -15,8 +15,7 @@ from spdelaw.errors import DataError
 from spdelaw.processes.spde import SpectralSPDE
 from spdelaw.processes.specification import check_times
 from spdelaw.report.figures.charts import Z95, Band, Chart, Line, Panel
-from spdelaw.report.figures.draw import draw
-from spdelaw.report.figures.style import COLUMN, as_paths
+from spdelaw.report.figures.draw import COLUMN, as_paths, draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -251,7 +250,7 @@ def plot_energy_spectrum(
          Line(mode, sample.value / exact, error=bars / exact, **points)),
         x="mode n", y="ratio", whole=True, x_range=limits,
     )  # fmt: skip
-    return draw(Chart("energy", "", ((top,), (bottom,))), (COLUMN, 0.9 * COLUMN), ax, (3, 1.2))
+    return draw(Chart("energy", ((top,), (bottom,))), (COLUMN, 0.9 * COLUMN), ax, (3, 1.2))
 
 
 # ---------- The spatially averaged variance over time
@@ -292,7 +291,7 @@ def plot_variance(
     )
     y = "spatially averaged variance"
     panel = Panel(marks, _variance_formula(equation), "time", y, from_zero=True)
-    return draw(Chart("variance", "", ((panel,),)), ax=ax)
+    return draw(Chart("variance", ((panel,),)), ax=ax)
 
 
 def _variance_formula(equation: SpectralSPDE) -> str:

@@ -24,9 +24,8 @@ from spdelaw.report.figures.charts import (
     apart,
     fan,
 )
-from spdelaw.report.figures.draw import draw
+from spdelaw.report.figures.draw import COLUMN, draw
 from spdelaw.report.figures.fields import moments_of, nearest, one_path, space_names
-from spdelaw.report.figures.style import COLUMN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,11 +64,7 @@ def forecast_chart(
     if later is not None:
         marks.append(Line(*later, "later observations", "data", symbol="o", width=1.5, size=3))
     panel = Panel(marks, place, *titles, cursor=("", history[0][-1:]), height=320)
-    caption = (
-        "Forecast of one path from its first part, with 50 % and 95 % bands, and the later "
-        "observations."
-    )
-    return Chart("forecast", caption, ((panel,),), controls)
+    return Chart("forecast", ((panel,),), controls)
 
 
 @checked()
@@ -149,16 +144,12 @@ def innovations_chart(check: ModelCheck) -> Chart:
         Band(lags, -allowed, allowed, colour="axis"),
         *(Line(lags, one, colour="data", symbol="o", width=1, size=4) for one in correlation),
     ]
-    caption = (
-        "Left: histogram of the probability integral transform (PIT), with its 95 % band. "
-        f"Right: autocorrelation of the innovations, one line per {check.unit}, with its 95 % band."
-    )
     panels = (
         Panel(left, "flat if calibrated", "probability integral transform", "density",
               x_range=(0, 1), from_zero=True, height=260),
         Panel(right, "zero if the model is right", "lag in time steps", "correlation", whole=True),
     )  # fmt: skip
-    return Chart("innovations", caption, (panels,))
+    return Chart("innovations", (panels,))
 
 
 def _autocorrelations(z: Array) -> tuple[Array, Array, Array]:
@@ -223,12 +214,7 @@ def coverage_chart(predicted: Mapping[str, tuple[Array, Array, Array]]) -> Chart
         )  # fmt: skip
     panel = Panel(marks, x="level of the interval (%)", y="values inside (%)", x_range=(0, 100),
                   y_range=(0, 101), height=280)  # fmt: skip
-    caption = (
-        "Share of held-out values inside intervals of each level: on the diagonal if calibrated. "
-        "'forecast' holds out the second half of each path, 'gaps' a random fifth of the values. "
-        "The errors of one forecast are correlated, so with few paths the curve is uncertain."
-    )
-    return Chart("coverage", caption, ((panel,),))
+    return Chart("coverage", ((panel,),))
 
 
 # ---------- Scores of forecasts by lead
@@ -271,11 +257,7 @@ def skill_chart(document: Mapping[str, Any], scores: tuple[str, ...] = ("rmse", 
         name = NAMES.get(score, f"share inside {score.split('_')[-1]} % interval")
         panels.append(Panel(marks, x="lead [steps]", y=name + (f" [{unit}]" if unit else ""),
                             from_zero=score in ("rmse", "crps"), ticks=leads.tolist()))  # fmt: skip
-    caption = (
-        "Error of the mean and CRPS by lead, lower is better; bars are "
-        f"{100 * document['level']:.0f} % intervals from blocks of origins."
-    )
-    return Chart("skill", caption, (panels,))
+    return Chart("skill", (panels,))
 
 
 @checked()

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 import xarray as xr
 
 from spdelaw.checks import checked, one_of
+from spdelaw.data.climate import in_space, interpolated, mask_outliers
 from spdelaw.data.fields import OBSERVATION_STD
 from spdelaw.data.io.sources import open_raw
 from spdelaw.data.observed import Observed, check_times, observe
-from spdelaw.data.prepare import Preparation, learn_map
+from spdelaw.data.prepare import Preparation, Prepared, learn_map
 from spdelaw.data.quality import check_plausible
 from spdelaw.data.recognise import guess_source
 from spdelaw.domains.base import AbstractDomain
 from spdelaw.domains.places import Places
 from spdelaw.errors import ConvergenceError, DataError, InputError, SpdeLawError
-from spdelaw.evaluation.gaps.candidates import BASES, Recipe, law_fields, learn, tracks
-from spdelaw.evaluation.gaps.climatology import Strength, completed, prepare_data
-from spdelaw.evaluation.gaps.selection import (
+from spdelaw.evaluation.gap_selection import (
+    BASES,
+    Candidate,
     Factors,
     Moments,
+    Recipe,
     Record,
     Trial,
     choose,
     gap_task,
     grid_of,
+    law_fields,
+    learn,
     make_record,
+    tracks,
 )
 from spdelaw.evaluation.hindcast import affine_part, for_raw_data
 from spdelaw.evaluation.scores import LEVELS, Prediction
 from spdelaw.infer.model import DRIFTS, WORDS
 from spdelaw.law.law import Law
-from spdelaw.law.lazy import Unread, by_paths, in_paths, is_record, joined, parts_of
 from spdelaw.law.observations import to_user
+from spdelaw.law.prediction import Unread, by_paths, in_paths, is_record, joined, parts_of
 from spdelaw.law.residuals import Grid, Kriged, Residual
 
 Array = np.ndarray
+
+# ---------- Gaps filled: each missing value with its mean and standard deviation
+
 
 RESIDUALS = ("auto", "white", "memory", "local", "shared")
 #: Fewest held-out values for a choice.
@@ -101,8 +111,9 @@ def fill(
     Returns:
         Dataset in the units and under the names of the data: ``mean``, ``std`` of a value that
         would be observed, ``std_field`` of the field without noise; over
-        ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``,
-        ``candidate_seconds`` and ``candidate_note``. The attribute ``chosen_by`` is a sentence.
+        ``candidate``: ``held_out_rmse``, ``held_out_crps``, ``held_out_coverage``, and
+        ``candidate_n_modes``, ``_basis``, ``_drift``, ``_residual``, ``_seconds`` and ``_note``.
+        The attribute ``chosen_by`` is a sentence.
 
     Example:
         >>> import numpy as np, spdelaw as sl
@@ -113,40 +124,6 @@ def fill(
         >>> bool(abs(filled["mean"] - fields).max() < 0.2), int(filled["mean"].isnull().sum())
         (True, 0)
     """
-    filled = fill_record(
-        data, domain, n_modes, prepare=prepare, basis=basis, drift=drift, residual=residual,
-        smooth=smooth, everywhere=everywhere, seconds=seconds, seed=seed, progress=progress,
-        **words,
-    )  # fmt: skip
-    return (filled.data, filled.law) if return_law else filled.data
-
-
-class Filled(NamedTuple):
-    """A filled record, the law that filled it, and how it was chosen."""
-
-    data: xr.Dataset
-    law: Law
-    trials: list[Trial]
-
-
-@checked()
-def fill_record(
-    data: Any,
-    domain: AbstractDomain | None = None,
-    n_modes: int | str = "auto",
-    *,
-    prepare: Preparation | None = None,
-    basis: str | None = None,
-    drift: str | None = None,
-    residual: str = "auto",
-    smooth: bool = False,
-    everywhere: bool = False,
-    seconds: float | None = 300.0,
-    seed: int = 0,
-    progress: Callable[[str], Any] | None = None,
-    **words: Any,
-) -> Filled:
-    """`fill`, with the law and the trials as well."""
     data, prepare = open_raw(data, domain, prepare, words)
     _check_options(n_modes, basis, drift, residual, words)
     if domain is None:
@@ -175,7 +152,8 @@ def fill_record(
         filler, result = _fill_record(filler, observed, how)
     else:
         result = filler.fill(observed, moments, head.observed_points())
-    return Filled(described(result, trials, record), for_raw_data(filler.law, prepare), trials)
+    filled = described(result, trials, record)
+    return (filled, for_raw_data(filler.law, prepare)) if return_law else filled
 
 
 def _check_options(
@@ -392,14 +370,19 @@ def named(table: xr.Dataset, law: Law, observed: Observed) -> xr.Dataset:
 
 def described(result: xr.Dataset, trials: list[Trial], record: Record) -> xr.Dataset:
     """The result with the trials, and a sentence about them."""
-    names = [t.name for t in trials]
+    columns = {
+        **{f"candidate_{name}": [getattr(t.candidate, name) for t in trials]
+           for name in Candidate._fields},
+        "candidate_residual": [t.residual_kind for t in trials],
+        "candidate_seconds": [t.seconds for t in trials],
+        "candidate_note": [t.note for t in trials],
+        "held_out_rmse": [t.rmse for t in trials],
+        "held_out_crps": [t.crps for t in trials],
+    }  # fmt: skip
+    coverage = {"held_out_coverage": (("candidate", "level"), [list(t.coverage) for t in trials])}
     result = result.assign(
-        held_out_rmse=("candidate", [t.rmse for t in trials]),
-        held_out_crps=("candidate", [t.crps for t in trials]),
-        held_out_coverage=(("candidate", "level"), [list(t.coverage) for t in trials]),
-        candidate_seconds=("candidate", [t.seconds for t in trials]),
-        candidate_note=("candidate", np.array([t.note for t in trials])),
-    ).assign_coords(candidate=np.array(names), level=[level / 100 for level in LEVELS])
+        coverage | {name: ("candidate", np.array(values)) for name, values in columns.items()}
+    ).assign_coords(candidate=[t.name for t in trials], level=[level / 100 for level in LEVELS])
     return result.assign_attrs(_choice_attributes(trials, record))
 
 
@@ -416,3 +399,156 @@ def _choice_attributes(trials: list[Trial], record: Record) -> dict[str, Any]:
     if late:
         sentence += f"; {late} larger ones were not tried, as they exceed the time limit"
     return {"title": "Gaps filled by an estimated law", "chosen_by": sentence, "held_out": held}
+
+
+# ---------- A complete climatology: coefficients of points without values, from their neighbours
+#
+# Coefficients ``B_g(x)`` that are unknown, or wild because waves carried a short record on, come
+# from those of other points (`spdelaw.data.climate.interpolated`).
+
+
+def completed(prepared: Prepared) -> Prepared:
+    """The same preparation with numbers for every point, where any point has them."""
+    table = np.vstack([mask_outliers(prepared.coefficients), np.log(prepared.scale)[None]])
+    if np.isfinite(table).all():
+        return prepared
+    full = interpolated(table, np.reshape(prepared.points, (table.shape[1], -1)).astype(float))
+    return dataclasses.replace(prepared, coefficients=full[:-1], scale=np.exp(full[-1]))
+
+
+# ---------- A climatology that neighbouring points share
+#
+# Coefficients ``B_m`` of mean and waves of the year at the points m minimise
+#
+#     sum_m |y_m - D B_m|^2  +  sum_{m ~ n} |S (B_m - B_n)|^2,
+#
+# over pairs of neighbours, with one strength S for the means, of which a smooth surface is taken
+# off first, and one for the waves. Both are those under which the climatology alone predicts held-
+# out values best; none where each point does better alone.
+
+
+#: Neighbours of a point, and the strengths to try, in values that a neighbour counts for.
+SHARED_NEIGHBOURS, STRENGTHS = 6, (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+#: Most coefficients in all for which points share them.
+MOST_COEFFICIENTS = 20_000
+
+
+class Strength(NamedTuple):
+    """How strongly neighbours are drawn together, in the mean and in the waves of the year."""
+
+    mean: float = 0.0
+    waves: float = 0.0
+
+
+def can_share_climatology(prepared: Prepared) -> bool:
+    """Whether the climatology is one of waves, in units of the data, of not too many points."""
+    how = prepared.how
+    plain = how.anomalies == "dayofyear" and how.standardise is None and not how.area_weights
+    return plain and prepared.coefficients.size <= MOST_COEFFICIENTS
+
+
+def choose_strength(
+    prepared: Prepared, times: Array, values: Array, points: Array, truth: Array
+) -> Strength:
+    """The strength by which held-out values (P, T, M), NaN elsewhere, are predicted best."""
+    held = np.isfinite(truth)
+
+    def error(strength: Strength) -> float:
+        offset, _ = share_climatology(prepared, times, values, points, strength).affine(
+            times, prepared.points
+        )
+        residual = (truth - offset)[held]
+        return float(np.mean(residual**2)) if np.isfinite(residual).all() else np.inf
+
+    best = Strength()
+    waves = [Strength(0.1, strength) for strength in STRENGTHS]
+    best = min((best, *waves), key=error)
+    if best.waves > 0:
+        best = min((best, *(best._replace(mean=strength) for strength in STRENGTHS)), key=error)
+    return best
+
+
+def share_climatology(
+    prepared: Prepared, times: Array, values: Array, points: Array, strength: Strength
+) -> Prepared:
+    """The same preparation with coefficients drawn together; ``values`` are (P, T, M)."""
+    observed = np.isfinite(values)
+    ever_observed = np.flatnonzero(observed.any((0, 1)))
+    if not strength.waves or len(ever_observed) <= SHARED_NEIGHBOURS:
+        return prepared
+    design, observed_points = _design(prepared, times), points[ever_observed]
+    count = observed.sum(0)[:, ever_observed].astype(float)
+    total = np.where(observed, values, 0.0).sum(0)[:, ever_observed]
+    surface = _surface(total.sum(0) / count.sum(0), count.sum(0), observed_points)
+    squares = np.einsum("ti,tj,tm->mij", design, design, count, optimize=True)
+    product = (total - count * surface).T @ design
+    penalty = np.full(design.shape[1], strength.waves)
+    penalty[0] = strength.mean
+    blocks = [scipy.sparse.coo_array(square) for square in squares]
+    system = scipy.sparse.block_diag(blocks) + scipy.sparse.kron(
+        _laplacian(observed_points), scipy.sparse.diags_array(penalty)
+    )
+    solution = scipy.sparse.linalg.spsolve(system.tocsc(), product.ravel()).reshape(
+        len(ever_observed), -1
+    )
+    solution[:, 0] += surface
+    coefficients = prepared.coefficients.copy()
+    coefficients[:, ever_observed] = solution.T
+    return dataclasses.replace(prepared, coefficients=coefficients)
+
+
+def _design(prepared: Prepared, times: Array) -> Array:
+    """The columns of D at times, (T, K): what each coefficient alone adds."""
+    n = len(prepared.coefficients)
+    alone = dataclasses.replace(
+        prepared, coefficients=np.eye(n), scale=np.ones(n), points=np.arange(float(n))
+    )
+    return alone.affine(times, np.arange(float(n)))[0]
+
+
+def _surface(mean: Array, weight: Array, points: Array) -> Array:
+    """A quadratic surface through the means of the points; (M,)."""
+    x = (points - points.mean(0)) / np.maximum(np.ptp(points, axis=0), 1e-300)
+    pairs = itertools.combinations_with_replacement(range(x.shape[1]), 2)
+    columns = [np.ones(len(x)), *x.T, *(x[:, i] * x[:, j] for i, j in pairs)]
+    design, root = np.column_stack(columns), np.sqrt(weight)
+    coefficients = np.linalg.lstsq(design * root[:, None], mean * root, rcond=None)[0]
+    return np.asarray(design @ coefficients)
+
+
+def _laplacian(points: Array) -> scipy.sparse.sparray:
+    """``L`` with ``b' L b = sum_{m ~ n} (b_m - b_n)^2`` over nearest neighbours."""
+    n = len(points)
+    near = scipy.spatial.KDTree(points).query(points, k=SHARED_NEIGHBOURS + 1)[1][:, 1:]
+    rows = np.repeat(np.arange(n), SHARED_NEIGHBOURS)
+    links = scipy.sparse.coo_array((np.ones(rows.size), (rows, near.ravel())), (n, n)).tocsr()
+    links = links.maximum(links.T)
+    return scipy.sparse.diags_array(links.sum(1)) - links
+
+
+def prepare_data(
+    observed: Observed,
+    domain: AbstractDomain,
+    prepare: Preparation | None,
+    climate: Strength | Array,
+) -> tuple[Observed, Strength]:
+    """Data with the preparation learned from them, once for all candidates.
+
+    ``climate`` is how strongly points share a climatology, or held-out values (P, T, M) by which
+    this strength is chosen; the second result is the strength.
+    """
+    if prepare is None:
+        return observed, Strength()
+    fields, strength = observed.labelled, Strength()
+    prepared = learn_map(prepare, fields, domain.dims)
+    if can_share_climatology(prepared):
+        shape = (*fields.shape[:2], len(prepared.points))
+        values = np.asarray(fields.values).reshape(shape)
+        data = (fields["time"].values, values, in_space(prepared.points, domain.dims))
+        if isinstance(climate, Strength):
+            strength = climate
+        else:
+            truth = observed.places.unflatten(climate).reshape(shape)
+            strength = choose_strength(prepared, *data, truth)
+        prepared = share_climatology(prepared, *data, strength)
+    return observe(observed, domain, completed(prepared)), strength

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from spdelaw.domains.fields import Fields
-from spdelaw.domains.hermite import Line
-from spdelaw.domains.interval import Interval
 from spdelaw.law.law import Law
 from spdelaw.processes.linear import Linear
 from spdelaw.processes.semilinear import Reacting
 from spdelaw.processes.terms import field_of
 from spdelaw.report.data import ReportData
+from spdelaw.report.figures.draw import ASSETS
 from spdelaw.report.figures.laws import Spectra, spectra
-from spdelaw.report.figures.style import ASSETS
+from spdelaw.report.tables import domain_text
 
 Array = np.ndarray
-
-
-def mode_names(law: Law) -> list[str]:
-    """Modes by number; of several fields by name and number, which take turns."""
-    if not isinstance(law.domain, Fields):
-        return [str(n + 1) for n in range(law.n_modes)]
-    names = law.domain.names
-    return [f"{names[k % len(names)]} {k // len(names) + 1}" for k in range(law.n_modes)]
 
 
 def mode_labels(data: ReportData, n: int) -> list[str]:
@@ -43,14 +35,19 @@ def mode_labels(data: ReportData, n: int) -> list[str]:
 
 def text_of(data: ReportData, block: str, **more: Any) -> list[str]:
     """Paragraphs of a block of ``texts.html``."""
+    template = _texts()
+    text = "".join(template.blocks[block](template.new_context({"data": data, **more})))
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+@functools.cache
+def _texts() -> Any:
     import jinja2
 
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
     environment.filters |= {"sentence": _sentence, "count": _count}
-    template = environment.from_string(ASSETS.joinpath("texts.html").read_text(encoding="utf-8"))
-    text = "".join(template.blocks[block](template.new_context({"data": data, **more})))
-    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    return [paragraph for paragraph in paragraphs if paragraph]
+    return environment.from_string(ASSETS.joinpath("texts.html").read_text(encoding="utf-8"))
 
 
 def _sentence(text: str, capital: bool = True) -> str:
@@ -100,7 +97,12 @@ def summary_text(data: ReportData) -> tuple[Answer, Answer, Answer]:
 
 def _learned(data: ReportData) -> Answer:
     law, numbers = data.law, _linear_spectra(data.law)
-    more: dict[str, Any] = {"drifts": {}, "slowest": "", "field_std": 0.0, "where": _place(law)}
+    more: dict[str, Any] = {
+        "drifts": {},
+        "slowest": "",
+        "field_std": 0.0,
+        "where": f"on {domain_text(law.domain)}",
+    }
     kind = getattr(law.dynamics, "state_noise_kind", "none")
     more["state_noise"] = "" if kind == "none" else kind.replace("_", " ")
     more["noise"] = float(np.sqrt(np.mean(law.observation_variance)))
@@ -198,17 +200,6 @@ def _fits(data: ReportData) -> Answer:
     if data.card.answer.startswith("departs") and data.card.impact is not None:
         sentences.insert(1, _sentence(data.card.verdict.rpartition("; ")[2]))
     return Answer("Does the model fit?", short, sentences, mood)
-
-
-def _place(law: Law) -> str:
-    """Description of the domain."""
-    domain, names = law.domain, ""
-    if isinstance(domain, Fields):
-        names, domain = f"of the fields {' and '.join(domain.names)}, ", domain.domain
-    text = "the weighted line" if isinstance(domain, Line) else str(domain)
-    if isinstance(domain, Interval):
-        text = f"the interval from {domain.a:.4g} to {domain.b:.4g} (boundary: {domain.boundary})"
-    return f"{names}on {text}"
 
 
 def _memory_time(row: Array, unit: str) -> str:

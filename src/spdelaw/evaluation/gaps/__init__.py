@@ -1,1 +1,0 @@
-"""Filling of gaps."""
