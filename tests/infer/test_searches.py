@@ -21,6 +21,7 @@ from spdelaw.infer.objective import _root_of_inverse
 from spdelaw.infer.optimise import (
     MINIMUM_EVALUATIONS,
     SEARCH_SECONDS,
+    Counted,
     difference_information,
     maximise,
 )
@@ -172,6 +173,23 @@ def test_starts_are_stable_and_positive():
     # The diagonal of a stable matrix need not be positive: nuisance modes started from NaN.
     tied = OperatorTied((1.0, 4.0, 9.0))
     assert (tied.values(tied.start(np.array([1.0, -0.5, 2.0]))) > 0).all()
+
+
+def test_the_point_where_a_search_ends_is_not_computed_again():
+    points = []
+
+    def parabola(x):
+        points.append(x.copy())
+        return -float(x @ x), -2.0 * x
+
+    counted, at = Counted(parabola), np.ones(2)
+    first, again = counted(at), counted(at.copy())
+    assert again == first
+    assert counted.calls == len(points) == 1
+    at += 1.0  # in place: another point
+    assert counted(at)[0] == -8.0
+    other = counted(at, lambda x: (7.0, x))  # of another objective
+    assert (other[0], counted.calls) == (7.0, 3)
 
 
 def test_a_long_search_tells_how_far_it_is(monkeypatch, capsys):
