@@ -238,7 +238,7 @@ def _sample_maps(
 
 
 #: Share of a path that is its history; largest numbers of times and points on the page.
-HISTORY_SHARE, TIMES, POINTS = 0.6, 200, 60
+HISTORY_SHARE, FORECAST_TIMES, POINTS = 0.6, 200, 60
 #: Fewest innovations that make a histogram.
 MIN_INNOVATIONS = 20
 #: Required keys of a skill document.
@@ -257,7 +257,7 @@ def path_forecast_chart(data: ReportData) -> Chart:
     path, n = data.path(data.shown[0]), history_length(data)
     points, slider = data.point_slider(path.values, POINTS)
     times = path["time"].values
-    before, after = thinned(n, TIMES), n + thinned(len(times) - n, TIMES)
+    before, after = thinned(n, FORECAST_TIMES), n + thinned(len(times) - n, FORECAST_TIMES)
     mean, std = data.forecast(data.shown[0], n, times[after])
     offset, scale = data.raw(times)
 
@@ -350,7 +350,7 @@ def read_skill(path: str | Path) -> dict[str, Any]:
 #: Draws of the whole data set, and the largest number of paths of each.
 DRAWS, PATHS = 60, 40
 #: Largest numbers of times and of values of a path; large grids have fewer times.
-TIMES, VALUES = 300, 100_000
+MOMENT_TIMES, VALUES = 300, 100_000
 #: Draws behind the mean of a law that has none in closed form.
 MEAN_DRAWS = 1000
 #: Number of times at which the energy of the modes is computed.
@@ -373,7 +373,7 @@ class Compared(NamedTuple):
 def compare(data: ReportData) -> list[tuple[Compared | None, Compared]]:
     """Spread of each field over time (None without a common clock), and energy of its modes."""
     law, fields = data.law.without_preparation_and_mean, data.centred.fields
-    most = int(np.clip(VALUES // len(data.centred.points), 2, TIMES))
+    most = int(np.clip(VALUES // len(data.centred.points), 2, MOMENT_TIMES))
     times = fields["time"].values[thinned(fields.sizes["time"], most)]
     spreads = [] if data.own_times else [_Spread(one, law, times) for one in data.each]
     cost = fields.sizes["time"] * law.dynamics.n_modes**3
