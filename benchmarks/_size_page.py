@@ -94,7 +94,7 @@ def summary(record: dict[str, Any]) -> dict[str, str]:
         "code lines": f"{package['code lines']:,}",
         "code lines per file, median / largest": f"{package['median']} / {package['largest']}",
         "share of import and `__all__` lines": f"{package['import %']} %",
-        "names in sub-packages' `__all__`": str(package["names in sub-packages' __all__"]),
+        "names exported by sub-packages": str(package["names exported by sub-packages"]),
         "local variables named found, own, known, seen, told, wanted, asked": str(
             sum(row["bindings"] for row in record["names"])
         ),

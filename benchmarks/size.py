@@ -132,9 +132,11 @@ def import_lines(tree: ast.Module) -> set[int]:
 
 
 def exported_names(tree: ast.Module) -> int:
-    """Number of names in a literal ``__all__``; 0 where there is none."""
+    """Number of names in a literal ``__all__``, or imported as themselves: ``import X as X``."""
     lists = [node.value for node in tree.body if _is_all(node)]
-    return sum(len(value.elts) for value in lists if isinstance(value, ast.List | ast.Tuple))
+    listed = sum(len(value.elts) for value in lists if isinstance(value, ast.List | ast.Tuple))
+    imported = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return listed + sum(alias.name == alias.asname for node in imported for alias in node.names)
 
 
 def _is_all(node: ast.AST) -> bool:
@@ -229,7 +231,7 @@ def package_row(modules: dict[Path, Module], rows: Table) -> dict[str, Any]:
     return {
         **folder_row("all", list(modules.values())),
         "most files in one folder": f"{fullest['files']} ({fullest['folder']})",
-        "names in sub-packages' __all__": sum(
+        "names exported by sub-packages": sum(
             module.exported
             for path, module in modules.items()
             if path.name == "__init__.py" and path.parent != SOURCE
