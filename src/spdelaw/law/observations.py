@@ -291,7 +291,7 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
     """`smooth_block`, with the moments of an ensemble after the last observation of each path.
 
     There the Gaussian closure of a nonlinear drift is too narrow: it follows one well of several.
-    A path with a member that diverges keeps the closure.
+    From where a member of a path diverges, the path keeps the closure.
     """
     smoothed = smooth_block(block, space)
     if not (isinstance(space.dynamics, Reacting) and space.dynamics.is_nonlinear):
@@ -309,17 +309,16 @@ def _smooth_block(block: Block, space: StateSpace) -> Smoothed:
         z = normals.standard_normal((ENSEMBLE, len(paths), space.n_modes))
         states = smoothed.mean[row][:, paths].T
         states = states + np.einsum("pij,mpj->mpi", operators.root(start), z)
-        members = np.empty((n_rows - row - 1, *states.shape))
-        for i, t in enumerate(range(row + 1, n_rows)):
+        for t in range(row + 1, n_rows):
             dt = float(clock[t] - clock[t - 1])
             states = space.dynamics.sample(states, float(clock[t - 1]), dt, normals)  # type: ignore[arg-type]
-            members[i] = states
-        kept = np.isfinite(members).all((0, 1, 3))
-        members, at = members[:, :, kept], np.ix_(np.arange(row + 1, n_rows), paths[kept])
-        away = members - members.mean(1, keepdims=True)
-        spread = np.einsum("tmpi,tmpj->tpij", away, away, optimize=True) / (ENSEMBLE - 1)
-        smoothed.mean.swapaxes(1, 2)[at] = members.mean(1)
-        np.moveaxis(smoothed.covariance, -1, 1)[at] = spread
+            is_finite = np.isfinite(states).all((0, 2))
+            members, kept = states[:, is_finite], paths[is_finite]
+            mean = members.mean(0)
+            away = members - mean
+            spread = np.einsum("mpi,mpj->ijp", away, away, optimize=True) / (ENSEMBLE - 1)
+            smoothed.mean[t][:, kept] = mean.T
+            smoothed.covariance[t][..., kept] = spread
     return smoothed
 
 
